@@ -1,0 +1,69 @@
+/* tenant: what a Tenant says, what a pod asks of GPUs, and the objects a Tenant becomes. Pure: no
+ * clock, no network. Used by admission (apiserver), placement (control) and the node agent. */
+#ifndef RF_TENANT_H
+#define RF_TENANT_H
+
+#include "base/base.h"
+#include "codec/json.h"
+
+#define RF_TENANT_LABEL "ringfence.io/tenant"
+#define RF_RES_GPU "ringfence.io/gpu"
+#define RF_RES_GPU_MEMORY "ringfence.io/gpu-memory"
+#define RF_RES_GPU_COMPUTE "ringfence.io/gpu-compute"
+#define RF_DRIVER "ringfence.io"
+#define RF_PREPARED_FINALIZER "ringfence.io/prepared"
+
+enum rf_isolation {
+	RF_ISOLATION_NODE,
+	RF_ISOLATION_GPU,
+	RF_ISOLATION_SLICE,
+	RF_ISOLATION_SHARE,
+	RF_ISOLATION_COOPERATIVE,
+};
+const char *rf_isolation_name(enum rf_isolation i);
+
+struct rf_tenant {
+	struct rf_str name;
+	enum rf_isolation isolation;
+	struct rf_str trust_domain;
+	struct rf_str *namespaces;
+	size_t n_namespaces;
+	int64_t quota_gpus;       /* whole cards; 0 if not given */
+	int64_t quota_gpu_memory; /* bytes of shares; 0 if not given */
+	int64_t quota_pods;       /* -1: no limit */
+	int64_t queue_weight;
+};
+/* Reads and checks a Tenant: unknown fields, wrong types and bad values are RF_INVALID with the
+ * field's path and what is allowed. Strings point into the object or the arena. */
+int rf_tenant_parse(struct rf_arena *a, const struct rf_json *tenant, struct rf_tenant *ret,
+		    struct rf_err *err);
+
+/* What one container or a whole pod asks for. */
+struct rf_gpu_ask {
+	int64_t cards;         /* whole cards */
+	int64_t share_bytes;   /* 0: no share */
+	int64_t share_milli;   /* compute of the share in thousandths; 0: none reserved */
+};
+static inline bool rf_gpu_ask_any(const struct rf_gpu_ask *ask)
+{
+	return ask->cards > 0 || ask->share_bytes > 0;
+}
+/* Checks the rules: whole cards or a share, not both in one container; compute 1 to 100 and only with
+ * memory; requests, where given, equal limits; init containers may not ask. */
+int rf_gpu_ask_of_container(const struct rf_json *container, struct rf_gpu_ask *ret, struct rf_err *err);
+/* Sums over the containers (for quota). */
+int rf_gpu_ask_of_pod(const struct rf_json *pod, struct rf_gpu_ask *ret, struct rf_err *err);
+/* May a pod of this tenant ask for that at all? (A share needs isolation share or cooperative.) */
+int rf_tenant_allows(const struct rf_tenant *t, const struct rf_json *pod, const struct rf_gpu_ask *ask,
+		     struct rf_err *err);
+
+/* A pod that still holds, or will hold, what it asked for: not Succeeded, not Failed. */
+bool rf_pod_counts(const struct rf_json *pod);
+/* The name of the claim that control makes for this pod. */
+struct rf_str rf_pod_claim_name(struct rf_arena *a, const struct rf_json *pod);
+
+/* The objects that must exist for this tenant, an array in the order in which to create them. */
+struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant,
+				  const struct rf_tenant *parsed);
+
+#endif
