@@ -7,7 +7,9 @@
 struct rf_str rf_base64_encode(struct rf_arena *a, struct rf_str bytes);
 struct rf_str rf_base64url_encode(struct rf_arena *a, struct rf_str bytes);
 /* Strict: alphabet, padding and spare bits are checked. */
-int rf_base64_decode(struct rf_arena *a, struct rf_str text, struct rf_str *ret, struct rf_err *err);
-int rf_base64url_decode(struct rf_arena *a, struct rf_str text, struct rf_str *ret, struct rf_err *err);
+int rf_base64_decode(struct rf_arena *a, struct rf_str text, struct rf_str *ret,
+		     struct rf_err *err);
+int rf_base64url_decode(struct rf_arena *a, struct rf_str text, struct rf_str *ret,
+			struct rf_err *err);
 
 #endif

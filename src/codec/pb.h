@@ -10,7 +10,7 @@ enum rf_pb_wire { RF_PB_VARINT = 0, RF_PB_FIXED64 = 1, RF_PB_BYTES = 2, RF_PB_FI
 struct rf_pb_field {
 	uint32_t number;
 	enum rf_pb_wire wire;
-	uint64_t value;      /* varint, fixed64, fixed32 */
+	uint64_t value;	     /* varint, fixed64, fixed32 */
 	struct rf_str bytes; /* points into the input */
 };
 

@@ -28,14 +28,14 @@ struct rf_pki_ask {
 	int days;
 };
 int rf_pki_issue(struct rf_arena *a, struct rf_str ca_cert_pem, struct rf_str ca_key_pem,
-		 const struct rf_pki_ask *ask, struct rf_str *ret_cert_pem, struct rf_str *ret_key_pem,
-		 struct rf_err *err);
+		 const struct rf_pki_ask *ask, struct rf_str *ret_cert_pem,
+		 struct rf_str *ret_key_pem, struct rf_err *err);
 /* A new EC P-256 key pair (tokens are signed with it). */
 int rf_pki_new_key(struct rf_arena *a, struct rf_str *ret_key_pem, struct rf_str *ret_public_pem,
 		   struct rf_err *err);
 /* ES256, raw r||s as JWS wants it. */
-int rf_pki_sign(struct rf_arena *a, struct rf_str key_pem, struct rf_str data, struct rf_str *ret_signature,
-		struct rf_err *err);
+int rf_pki_sign(struct rf_arena *a, struct rf_str key_pem, struct rf_str data,
+		struct rf_str *ret_signature, struct rf_err *err);
 bool rf_pki_verify(struct rf_str public_pem, struct rf_str data, struct rf_str signature);
 
 #endif

@@ -1,0 +1,53 @@
+# ringfence: `make up` runs the platform, `make test` runs every test. `make help` lists the rest.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+ARGS ?=
+
+MESON_FLAGS :=
+ifneq ($(SANITIZE),)
+BUILD := build-san
+MESON_FLAGS += -Db_sanitize=address,undefined -Db_lundef=false
+endif
+
+.PHONY: all up test fuzz lint format install clean help deps-build
+
+all: deps-build  ## build everything into build/
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) $(MESON_FLAGS) >$(BUILD).log 2>&1 || \
+		{ cat $(BUILD).log; rm -rf $(BUILD) $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@ninja -C $(BUILD) --quiet
+
+deps-build:
+	@deps/install build
+
+up: all  ## build, then run the platform on this machine (ARGS="--simulate 4xH200")
+	@deps/install run
+	@$(BUILD)/ringfence up $(ARGS)
+
+test: deps-build  ## build and run all tests (SANITIZE=1: under ASan and UBSan)
+	@deps/install run test
+	@$(MAKE) --no-print-directory all
+	@test/run $(BUILD)
+
+fuzz:  ## fuzz every parser, TIME seconds each (default 600)
+	@deps/install build test
+	@test/fuzz/run $(or $(TIME),600)
+
+lint:  ## clang-tidy over src/
+	@deps/install build lint
+	@$(MAKE) --no-print-directory all
+	@clang-tidy -p $(BUILD) --quiet $$(git ls-files 'src/*.c')
+
+format:  ## clang-format over the C files
+	@deps/install lint
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+install: all  ## install under PREFIX (default /usr/local)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) && meson install -C $(BUILD) --no-rebuild
+
+clean:  ## remove what was built
+	@rm -rf build build-san build-fuzz
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

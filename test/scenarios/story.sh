@@ -1,0 +1,69 @@
+#!/bin/bash
+# The story of examples/: real kubectl, real crun, simulated cards.
+source "$(dirname "$0")/lib.sh"
+platform_up --simulate 2xH200
+
+check "tenants are accepted" kubectl apply -f tenants.yaml
+for t in team-a team-b bank lab; do
+	check "tenant $t becomes ready" kubectl wait --for=condition=Ready --timeout=20s "tenant/$t"
+done
+check "a tenant has its namespace" kubectl get namespace team-a
+says "the namespace enforces pod security" restricted \
+	kubectl get namespace team-a -o jsonpath='{.metadata.labels}'
+check "a tenant has a quota" kubectl -n bank get resourcequota ringfence
+check "a tenant has a queue" kubectl get queue bank
+says "a tenant's owner may create pods in its namespace" yes \
+	kubectl -n team-a auth can-i create pods --as=system:serviceaccount:team-a:ringfence-owner
+says "and not in another tenant's" no \
+	kubectl -n team-b auth can-i create pods --as=system:serviceaccount:team-a:ringfence-owner
+says "the cards are listed" "NVIDIA H200" "$RINGFENCE" gpus
+says "as JSON too" '"card": "gpu-1"' "$RINGFENCE" gpus -o json
+
+refuses "a privileged pod is refused, by name and reason" 'privileged (container "main" must not set securityContext.privileged=true)' \
+	kubectl apply -f privileged.yaml
+
+# quota: one card for bank
+check "a pod with a whole card is accepted" kubectl apply -f train.yaml
+check "it runs" eventually 20 phase_is bank train Running
+refuses "a second one past the quota is refused, with what is used and what to do" "quota" kubectl apply -f over-quota.yaml
+says "the card is bank's alone" '"cards":"gpu-' card_of bank train
+check "it ends well" eventually 30 phase_is bank train Succeeded
+says "its log can be read" "100Gi" kubectl -n bank logs train
+check "then the second one is accepted" kubectl apply -f over-quota.yaml
+check "and ends well" eventually 30 phase_is bank train-2 Succeeded
+
+# sharing inside one trust domain
+check "two teams of one trust domain ask for shares" kubectl apply -f sharing.yaml
+check "the steady one runs" eventually 20 phase_is team-b steady Running
+check "the greedy one ends" eventually 30 pod_ended team-a greedy
+says "it got an out-of-memory error at its cap" CUDA_ERROR_OUT_OF_MEMORY kubectl -n team-a logs greedy
+says "and saw its share as the whole card" "20.0 GiB" kubectl -n team-a logs greedy
+check "its neighbour goes on" phase_is team-b steady Running
+check "both were on one card" test "$(card_of team-a greedy)" = "$(card_of team-b steady)"
+check "the neighbour ends well" eventually 30 phase_is team-b steady Succeeded
+
+# strangers never meet
+check "two strangers ask at once" kubectl apply -f strangers.yaml
+check "both run" eventually 20 phase_is bank ledger Running
+check "both run" eventually 20 phase_is lab genome Running
+check "each on a card of its own" test "$(card_of bank ledger)" != "$(card_of lab genome)"
+check "the first ends well" eventually 30 phase_is bank ledger Succeeded
+check "the other too" eventually 30 phase_is lab genome Succeeded
+
+# a tenant with its own kubeconfig sees its own
+"$RINGFENCE" tenant kubeconfig team-a >"$work/team-a.kubeconfig"
+check "a tenant's kubeconfig lists its pods" kubectl --kubeconfig "$work/team-a.kubeconfig" get pods
+refuses "and nobody else's" "forbidden" kubectl --kubeconfig "$work/team-a.kubeconfig" -n bank get pods
+refuses "nor may it raise its quota" "forbidden" kubectl --kubeconfig "$work/team-a.kubeconfig" \
+	patch resourcequota ringfence --type=merge -p '{"spec":{"hard":{"pods":"1000"}}}'
+says "ringfence run shows a program's output" "uid=65534" \
+	"$RINGFENCE" run --kubeconfig "$work/team-a.kubeconfig" -n team-a --rm -- id
+
+check "cards are free again at the end" eventually 20 bash -c "! $RINGFENCE gpus -o json | grep -q '\"tenants\": \"[a-z]'"
+check "a tenant can be deleted" kubectl delete tenant lab --timeout=30s
+check "and its namespace goes with it" eventually 20 bash -c '! kubectl get namespace lab'
+
+check "Ctrl-C stops it cleanly" platform_stop
+check "the data stays and the next start has it" platform_start --simulate 2xH200
+check "tenants are still there" kubectl get tenant team-a team-b bank
+done_testing
