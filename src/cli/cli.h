@@ -29,7 +29,6 @@ struct rf_verb {
 	const struct rf_opt *opts;
 	size_t n_opts;
 	bool hidden;
-	bool raw; /* reads its own words: argv[0] is the verb, options are not looked at */
 	/* argv: what is left after the options, argv[0] being the first word. Returns 0 or a negative
 	 * code with err filled. A positive result is the exit status. */
 	int (*run)(int argc, char **argv, struct rf_err *err);

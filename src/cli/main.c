@@ -86,7 +86,5 @@ int main(int argc, char **argv)
 			argv[1]);
 		return 2;
 	}
-	if (verb->raw)
-		return verb->run(argc - 1, argv + 1, &(struct rf_err)RF_ERR_INIT);
 	return run_verb(verb, argc - 2, argv + 2);
 }

@@ -3,43 +3,10 @@
 #include <stdio.h>
 
 #include "tenant/tenant.h"
+#include "web/view.h"
 
 static const char *o_isolation, *o_trust_domain, *o_gpus, *o_gpu_memory, *o_pods, *o_owner;
 static int64_t o_hours = 24 * 7;
-
-static struct rf_str ready_text(const struct rf_json *tenant)
-{
-	const struct rf_json *conditions = rf_json_at(tenant, "status", "conditions");
-
-	for (size_t i = 0; i < rf_json_len(conditions); i++) {
-		const struct rf_json *c = rf_json_item(conditions, i);
-
-		if (!rf_str_is(rf_json_str_at(c, "type"), "Ready"))
-			continue;
-		if (rf_str_is(rf_json_str_at(c, "status"), "True"))
-			return RF_LIT("yes");
-		return rf_json_str_at(c, "message");
-	}
-	return RF_LIT("not yet");
-}
-
-static struct rf_json *tenant_row(struct rf_arena *a, const struct rf_json *object)
-{
-	struct rf_tenant t = { 0 };
-	struct rf_err bad = RF_ERR_INIT;
-	rf_auto(buf) namespaces = RF_BUF_INIT;
-
-	if (rf_tenant_parse(a, object, &t, &bad) < 0)
-		return rf_json_make(a, "{'name':%S,'ready':%s}", rf_kube_name(object), bad.msg);
-	for (size_t i = 0; i < t.n_namespaces; i++)
-		rf_buf_printf(&namespaces, "%s%.*s", i ? "," : "", RF_STR(t.namespaces[i]));
-	return rf_json_make(a,
-			    "{'name':%S,'isolation':%s,'trustDomain':%S,'gpus':%D,'gpuMemory':%S,"
-			    "'namespaces':%S,'ready':%S}",
-			    t.name, rf_isolation_name(t.isolation), t.trust_domain, t.quota_gpus,
-			    rf_quantity_bytes(a, t.quota_gpu_memory), rf_arena_str(a, rf_buf_str(&namespaces)),
-			    ready_text(object));
-}
 
 static int list(struct rf_arena *a, struct rf_kube *k, struct rf_err *err)
 {
@@ -48,13 +15,11 @@ static int list(struct rf_arena *a, struct rf_kube *k, struct rf_err *err)
 		{ "GPUS", "gpus" }, { "GPU MEMORY", "gpuMemory" }, { "NAMESPACES", "namespaces" },
 		{ "READY", "ready" },
 	};
-	struct rf_json *items = NULL, *rows = rf_json_array(a);
+	struct rf_json *items = NULL;
 
 	if (rf_cli_list(k, a, &RF_TENANTS, RF_STR_EMPTY, &items, err) < 0)
 		return -err->code;
-	for (size_t i = 0; i < rf_json_len(items); i++)
-		rf_json_push(a, rows, tenant_row(a, rf_json_item(items, i)));
-	return rf_cli_print(rows, columns, RF_COUNT(columns), err);
+	return rf_cli_print(rf_view_tenants(a, items), columns, RF_COUNT(columns), err);
 }
 
 static int add_quota(struct rf_arena *a, struct rf_json *spec, const char *key, const char *value,

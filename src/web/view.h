@@ -10,5 +10,7 @@ struct rf_json *rf_view_cards(struct rf_arena *a, const struct rf_json *slices, 
 /* One row a pod, from Pods, Namespaces (for the tenant) and ResourceClaims. */
 struct rf_json *rf_view_pods(struct rf_arena *a, const struct rf_json *pods, const struct rf_json *namespaces,
 			     const struct rf_json *claims, int64_t now_ms);
+/* One row a Tenant, with the reason where it is not ready. */
+struct rf_json *rf_view_tenants(struct rf_arena *a, const struct rf_json *tenants);
 
 #endif

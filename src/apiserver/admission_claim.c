@@ -1,0 +1,241 @@
+/* Claims: no device is given twice, whatever the scheduler believes. */
+#include "apiserver/admission.h"
+
+#include "apiserver/index.h"
+#include "apiserver/meta.h"
+#include "tenant/tenant.h"
+
+#define COMPUTE_WHOLE 1000
+
+struct find {
+	struct rf_str driver, pool, device;
+	int64_t memory; /* of the device found; -1: the slice does not say */
+	int64_t compute;
+	bool found;
+};
+
+static int64_t capacity(const struct rf_json *device, const char *what, int64_t otherwise)
+{
+	const struct rf_json *v = rf_json_at(device, "capacity", what, "value");
+	int64_t amount;
+
+	if (v == NULL || rf_quantity_value(rf_json_str(v), &amount, NULL) < 0)
+		return otherwise;
+	return amount;
+}
+
+static int find_in_slice(void *ctx, const struct rf_row *row)
+{
+	struct find *f = ctx;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const struct rf_json *devices;
+	struct rf_json *o = NULL;
+
+	if (rf_json_parse(&a, row->json, &o, NULL) < 0 ||
+	    !rf_str_eq(rf_json_str_at(o, "spec", "driver"), f->driver) ||
+	    !rf_str_eq(rf_json_str_at(o, "spec", "pool", "name"), f->pool))
+		return 0;
+	devices = rf_json_at(o, "spec", "devices");
+	for (size_t i = 0; i < rf_json_len(devices); i++) {
+		const struct rf_json *d = rf_json_item(devices, i);
+
+		if (!rf_str_eq(rf_json_str_at(d, "name"), f->device))
+			continue;
+		f->found = true;
+		f->memory = capacity(d, "memory", -1);
+		f->compute = capacity(d, "compute", COMPUTE_WHOLE);
+		return 1;
+	}
+	return 0;
+}
+
+static int find_device(struct rf_req *r, const struct rf_json *result, struct find *f,
+		       struct rf_err *err)
+{
+	struct rf_list l = { .kind = rf_kind_get("resourceslices"),
+			     .each = find_in_slice,
+			     .ctx = f };
+
+	*f = (struct find){ rf_json_str_at(result, "driver"),
+			    rf_json_str_at(result, "pool"),
+			    rf_json_str_at(result, "device"),
+			    -1,
+			    COMPUTE_WHOLE,
+			    false };
+	if (rf_store_list(r->api->store, &l, err) < 0)
+		return -err->code;
+	if (f->found)
+		return 0;
+	return rf_fail(err, RF_CONFLICT,
+		       "device %.*s of pool %.*s is in no ResourceSlice; allocate one that is",
+		       RF_STR(f->device), RF_STR(f->pool));
+}
+
+/* The amounts of the whole claim on one device: two containers may share their own card. */
+static void add_own(const struct rf_json *results, struct rf_arena *a, struct rf_str key,
+		    struct rf_held *own)
+{
+	*own = (struct rf_held){ 0, 0, 0, 0 };
+	for (size_t i = 0; i < rf_json_len(results); i++) {
+		const struct rf_json *one = rf_json_item(results, i);
+		int64_t memory = rf_device_amount(one, "memory");
+		int64_t compute = rf_device_amount(one, "compute");
+
+		if (!rf_str_eq(rf_device_key(a, one), key))
+			continue;
+		own->claims++;
+		own->whole += memory < 0 || compute < 0;
+		own->memory += RF_MAX(memory, 0);
+		own->compute += RF_MAX(compute, 0);
+	}
+}
+
+static bool fits(const struct find *f, const struct rf_held *own, const struct rf_held *others)
+{
+	if (own->whole > 0 || others->whole > 0 || f->memory < 0)
+		return own->claims + others->claims <= 1;
+	return own->memory + others->memory <= f->memory &&
+	       own->compute + others->compute <= f->compute;
+}
+
+/* --- who may meet --------------------------------------------------------------------------- */
+
+/* A tenant that shares, by the name of its namespace; false for one that does not, or for none. */
+static bool shares(struct rf_req *r, struct rf_str tenant, struct rf_tenant *ret)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o;
+
+	if (tenant.n == 0 ||
+	    rf_store_get(r->api->store, r->a, rf_kind_get("tenants"), RF_STR_EMPTY, tenant, &o,
+			 &err) < 0 ||
+	    rf_tenant_parse(r->a, o, ret, &err) < 0)
+		return false;
+	return ret->isolation == RF_ISOLATION_SHARE || ret->isolation == RF_ISOLATION_COOPERATIVE;
+}
+
+static bool may_meet(struct rf_req *r, struct rf_str ns, struct rf_str other)
+{
+	struct rf_str one = rf_index_tenant_of(r->api->store, r->a, ns);
+	struct rf_str two = rf_index_tenant_of(r->api->store, r->a, other);
+	struct rf_tenant t, u;
+
+	if (rf_str_eq(one, two))
+		return true;
+	return shares(r, one, &t) && shares(r, two, &u) &&
+	       rf_str_eq(t.trust_domain, u.trust_domain);
+}
+
+/* The scheduler keeps tenants apart; should it ever fail, the card is still not shared. */
+static int check_company(struct rf_req *r, const struct rf_json *claim, struct rf_str key,
+			 struct rf_err *err)
+{
+	struct rf_str ns = rf_json_str_at(claim, "metadata", "namespace");
+	struct rf_str name = rf_json_str_at(claim, "metadata", "name");
+	struct rf_json *others;
+
+	if (rf_index_holders(r->api->store, r->a, key, ns, name, &others, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < rf_json_len(others); i++)
+		if (!may_meet(r, ns, rf_json_str(rf_json_item(others, i))))
+			return rf_fail(
+				err, RF_CONFLICT,
+				"Operation cannot be fulfilled on resourceclaims.resource.k8s.io "
+				"\"%.*s\": device %.*s is held by a tenant that does not accept "
+				"this one's company; choose another device",
+				RF_STR(name), RF_STR(key));
+	return 0;
+}
+
+/* --- allocations ---------------------------------------------------------------------------- */
+
+static int check_result(struct rf_req *r, const struct rf_json *claim,
+			const struct rf_json *results, size_t i, struct rf_err *err)
+{
+	const struct rf_json *result = rf_json_item(results, i);
+	struct rf_str key = rf_device_key(r->a, result);
+	struct rf_held own, others;
+	struct find f;
+
+	if (find_device(r, result, &f, err) < 0 ||
+	    rf_index_held(r->api->store, key, rf_json_str_at(claim, "metadata", "namespace"),
+			  rf_json_str_at(claim, "metadata", "name"), &others, err) < 0)
+		return -err->code;
+	add_own(results, r->a, key, &own);
+	if (fits(&f, &own, &others))
+		return check_company(r, claim, key, err);
+	return rf_fail(
+		err, RF_CONFLICT,
+		"Operation cannot be fulfilled on resourceclaims.resource.k8s.io \"%.*s\": device "
+		"%.*s of pool %.*s is taken: %lld other claims hold %lld bytes and %lld/1000 of "
+		"it; choose another device or wait",
+		RF_STR(rf_json_str_at(claim, "metadata", "name")), RF_STR(f.device), RF_STR(f.pool),
+		(long long)others.claims, (long long)others.memory, (long long)others.compute);
+}
+
+static int check_allocation(struct rf_req *r, const struct rf_json *old, const struct rf_json *o,
+			    struct rf_err *err)
+{
+	const struct rf_json *was = rf_json_at(old, "status", "allocation");
+	const struct rf_json *is = rf_json_at(o, "status", "allocation");
+	const struct rf_json *results = rf_json_at(is, "devices", "results");
+
+	if (is == NULL || (was != NULL && rf_json_equal(was, is)))
+		return 0;
+	if (was != NULL)
+		return rf_fail(
+			err, RF_INVALID,
+			"status.allocation: Invalid value: field is immutable; delete the claim "
+			"and make a new one");
+	for (size_t i = 0; i < rf_json_len(results); i++)
+		if (check_result(r, o, results, i, err) < 0)
+			return -err->code;
+	return 0;
+}
+
+int rf_admit_claim(struct rf_req *r, const struct rf_json *old, const struct rf_json *o,
+		   struct rf_err *err)
+{
+	bool had = rf_meta_has_finalizer(old, RF_PREPARED_FINALIZER);
+	bool has = rf_meta_has_finalizer(o, RF_PREPARED_FINALIZER);
+
+	if (had != has && !rf_user_is_platform(&r->user) && rf_user_node(&r->user).n == 0)
+		return rf_fail(
+			err, RF_FORBIDDEN,
+			"finalizer %s belongs to the node that runs the pod: it says that the "
+			"device may still be in use",
+			RF_PREPARED_FINALIZER);
+	if (had && rf_json_at(old, "status", "allocation") != NULL &&
+	    rf_json_at(o, "status", "allocation") == NULL)
+		return rf_fail(
+			err, RF_CONFLICT,
+			"claim \"%.*s\" is still prepared on its node; its allocation cannot be "
+			"taken back yet",
+			RF_STR(rf_json_str_at(o, "metadata", "name")));
+	return check_allocation(r, old, o, err);
+}
+
+/* A device is free when no claim holds it: so a claim stays as long as its pod may run. */
+int rf_admit_claim_delete(struct rf_req *r, const struct rf_json *old, struct rf_err *err)
+{
+	const struct rf_json *users = rf_json_at(old, "status", "reservedFor");
+	struct rf_str ns = rf_json_str_at(old, "metadata", "namespace");
+
+	for (size_t i = 0; i < rf_json_len(users); i++) {
+		const struct rf_json *user = rf_json_item(users, i);
+		struct rf_json *pod = NULL;
+
+		if (rf_store_get(r->api->store, r->a, rf_kind_get("pods"), ns,
+				 rf_json_str_at(user, "name"), &pod, err) < 0)
+			continue;
+		if (rf_str_eq(rf_json_str_at(pod, "metadata", "uid"),
+			      rf_json_str_at(user, "uid")) &&
+		    rf_pod_counts(pod) && rf_json_str_at(pod, "spec", "nodeName").n > 0)
+			return rf_fail(
+				err, RF_CONFLICT,
+				"claim \"%.*s\" is in use by pod \"%.*s\"; delete the pod first",
+				RF_STR(rf_json_str_at(old, "metadata", "name")),
+				RF_STR(rf_json_str_at(user, "name")));
+	}
+	return 0;
+}

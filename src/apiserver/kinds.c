@@ -1,0 +1,121 @@
+#include "apiserver/kinds.h"
+
+#define CORE "", "v1"
+#define RBAC "rbac.authorization.k8s.io", "v1"
+#define AUTHZ "authorization.k8s.io", "v1"
+#define AUTHN "authentication.k8s.io", "v1"
+#define RESOURCE "resource.k8s.io", "v1"
+#define RINGFENCE "ringfence.io", "v1alpha1"
+
+/* group and version, plural, singular, kind, short, categories, namespaced, stored, subresources,
+ * schema */
+const struct rf_kind rf_kinds[] = {
+	{ CORE, "namespaces", "namespace", "Namespace", "ns", "", false, true, "status",
+	  "Namespace" },
+	{ CORE, "pods", "pod", "Pod", "po", "all", true, true, "status binding eviction log",
+	  "Pod" },
+	{ CORE, "nodes", "node", "Node", "no", "", false, true, "status", "Node" },
+	{ CORE, "events", "event", "Event", "ev", "", true, true, "", "Event" },
+	{ CORE, "secrets", "secret", "Secret", "", "", true, true, "", "Secret" },
+	{ CORE, "configmaps", "configmap", "ConfigMap", "cm", "", true, true, "", "ConfigMap" },
+	{ CORE, "serviceaccounts", "serviceaccount", "ServiceAccount", "sa", "", true, true,
+	  "token", "ServiceAccount" },
+	{ CORE, "resourcequotas", "resourcequota", "ResourceQuota", "quota", "", true, true,
+	  "status", "ResourceQuota" },
+	{ "coordination.k8s.io", "v1", "leases", "lease", "Lease", "", "", true, true, "",
+	  "Lease" },
+	{ RBAC, "roles", "role", "Role", "", "", true, true, "", "Role" },
+	{ RBAC, "rolebindings", "rolebinding", "RoleBinding", "", "", true, true, "",
+	  "RoleBinding" },
+	{ RBAC, "clusterroles", "clusterrole", "ClusterRole", "", "", false, true, "",
+	  "ClusterRole" },
+	{ RBAC, "clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding", "", "", false,
+	  true, "", "ClusterRoleBinding" },
+	{ RESOURCE, "resourceslices", "resourceslice", "ResourceSlice", "", "", false, true, "",
+	  "ResourceSlice" },
+	{ RESOURCE, "resourceclaims", "resourceclaim", "ResourceClaim", "", "", true, true,
+	  "status", "ResourceClaim" },
+	{ RESOURCE, "deviceclasses", "deviceclass", "DeviceClass", "", "", false, true, "",
+	  "DeviceClass" },
+	{ RINGFENCE, "tenants", "tenant", "Tenant", "", "ringfence", false, true, "status", NULL },
+	{ RINGFENCE, "queues", "queue", "Queue", "", "ringfence", false, true, "status", NULL },
+	{ RINGFENCE, "gpupools", "gpupool", "GPUPool", "", "ringfence", false, true, "status",
+	  NULL },
+	{ RINGFENCE, "podgroups", "podgroup", "PodGroup", "pg", "ringfence", true, true, "status",
+	  NULL },
+	{ AUTHN, "tokenreviews", "tokenreview", "TokenReview", "", "", false, false, "",
+	  "TokenReview" },
+	{ AUTHN, "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", "", "", false,
+	  false, "", "SelfSubjectReview" },
+	{ AUTHZ, "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview",
+	  "", "", false, false, "", "SelfSubjectAccessReview" },
+	{ AUTHZ, "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", "",
+	  "", false, false, "", "SelfSubjectRulesReview" },
+	{ AUTHZ, "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview", "", "",
+	  false, false, "", "SubjectAccessReview" },
+	{ AUTHZ, "localsubjectaccessreviews", "localsubjectaccessreview",
+	  "LocalSubjectAccessReview", "", "", true, false, "", "LocalSubjectAccessReview" },
+};
+const size_t rf_n_kinds = RF_COUNT(rf_kinds);
+
+const struct rf_kind *rf_kind_find(struct rf_str group, struct rf_str version, struct rf_str plural)
+{
+	for (size_t i = 0; i < rf_n_kinds; i++) {
+		const struct rf_kind *k = &rf_kinds[i];
+
+		if (rf_str_is(plural, k->plural) && rf_str_is(group, k->group) &&
+		    rf_str_is(version, k->version))
+			return k;
+	}
+	return NULL;
+}
+
+const struct rf_kind *rf_kind_get(const char *plural)
+{
+	for (size_t i = 0; i < rf_n_kinds; i++)
+		if (strcmp(rf_kinds[i].plural, plural) == 0)
+			return &rf_kinds[i];
+	rf_assert(!"a kind that is in the table");
+	return NULL;
+}
+
+bool rf_kind_is(const struct rf_kind *k, const char *plural)
+{
+	return strcmp(k->plural, plural) == 0;
+}
+
+bool rf_kind_is_rbac(const struct rf_kind *k)
+{
+	return strcmp(k->group, "rbac.authorization.k8s.io") == 0;
+}
+
+bool rf_word_in(const char *words, struct rf_str word)
+{
+	struct rf_str rest = rf_str(words), one;
+
+	while (rest.n > 0) {
+		rf_str_cut(&rest, ' ', &one);
+		if (rf_str_eq(one, word))
+			return true;
+	}
+	return false;
+}
+
+bool rf_kind_has_sub(const struct rf_kind *k, struct rf_str sub)
+{
+	return rf_word_in(k->subresources, sub);
+}
+
+struct rf_str rf_kind_api_version(struct rf_arena *a, const struct rf_kind *k)
+{
+	if (k->group[0] == '\0')
+		return rf_str(k->version);
+	return rf_arena_printf(a, "%s/%s", k->group, k->version);
+}
+
+struct rf_str rf_kind_resource(struct rf_arena *a, const struct rf_kind *k)
+{
+	if (k->group[0] == '\0')
+		return rf_str(k->plural);
+	return rf_arena_printf(a, "%s.%s", k->plural, k->group);
+}

@@ -1,0 +1,206 @@
+/* OpenAPI v3, made from the table of kinds and the schema table: enough for kubectl to see that the
+ * server checks fields itself, and for `kubectl explain`. */
+#include "apiserver/discovery.h"
+#include "apiserver/schema.h"
+
+static struct rf_json *gvk(struct rf_arena *a, const struct rf_kind *k)
+{
+	return rf_json_make(a, "{'group':%s,'version':%s,'kind':%s}", k->group, k->version,
+			    k->kind);
+}
+
+/* --- schemas -------------------------------------------------------------------------------- */
+
+static struct rf_json *type_schema(struct rf_arena *a, struct rf_str type)
+{
+	struct rf_str ref;
+
+	switch (type.p[0]) {
+	case '[':
+		return rf_json_make(a, "{'type':'array','items':%j}",
+				    type_schema(a, rf_str_skip(type, 1)));
+	case '{':
+		return rf_json_make(a, "{'type':'object','additionalProperties':%j}",
+				    type_schema(a, rf_str_skip(type, 1)));
+	case 'i':
+		return rf_json_make(a, "{'type':'integer','format':'int64'}");
+	case 'f':
+		return rf_json_make(a, "{'type':'number'}");
+	case 'b':
+		return rf_json_make(a, "{'type':'boolean'}");
+	case 'r':
+		return rf_json_make(a, "{'type':'object'}");
+	case 't':
+	case 'm':
+		return rf_json_make(a, "{'type':'string','format':'date-time'}");
+	case 's':
+	case 'y':
+	case 'q':
+	case 'o':
+		return rf_json_make(a, "{'type':'string'}");
+	default:
+		ref = rf_arena_printf(a, "#/components/schemas/%.*s", RF_STR(type));
+		return rf_json_make(a, "{'allOf':[{'$ref':%S}]}", ref);
+	}
+}
+
+static void add_properties(struct rf_arena *a, const struct rf_schema_type *t, struct rf_json *into,
+			   struct rf_json *schemas);
+
+static void add_schema(struct rf_arena *a, struct rf_str name, struct rf_json *schemas)
+{
+	const struct rf_schema_type *t;
+	struct rf_json *properties, *o;
+
+	while (name.n > 0 && (name.p[0] == '[' || name.p[0] == '{'))
+		name = rf_str_skip(name, 1);
+	t = name.n > 0 ? rf_schema_find(name) : NULL;
+	if (t == NULL || rf_json_get(schemas, name) != NULL)
+		return;
+	properties = rf_json_object(a);
+	o = rf_json_make(a, "{'type':'object','properties':%j}", properties);
+	rf_json_set(a, schemas, name, o);
+	add_properties(a, t, properties, schemas);
+}
+
+static void add_properties(struct rf_arena *a, const struct rf_schema_type *t, struct rf_json *into,
+			   struct rf_json *schemas)
+{
+	struct rf_str fields = rf_str(t->fields);
+	struct rf_schema_field f;
+
+	while (rf_schema_next(&fields, &f)) {
+		if (f.type.p[0] == '^') {
+			add_properties(a, rf_schema_find(rf_str_skip(f.type, 1)), into, schemas);
+			continue;
+		}
+		rf_json_set(a, into, f.name, type_schema(a, f.type));
+		add_schema(a, f.type, schemas);
+	}
+}
+
+static void add_kind_schema(struct rf_arena *a, const struct rf_kind *k, struct rf_json *schemas)
+{
+	struct rf_str name = rf_str(k->schema != NULL ? k->schema : k->kind);
+	struct rf_json *o, *properties;
+
+	if (k->schema != NULL) {
+		add_schema(a, name, schemas);
+	} else {
+		add_schema(a, RF_LIT("ObjectMeta"), schemas);
+		rf_json_set(a, schemas, name,
+			    rf_json_make(a,
+					 "{'type':'object','properties':{'metadata':%j,"
+					 "'spec':{'type':'object'},'status':{'type':'object'}}}",
+					 type_schema(a, RF_LIT("ObjectMeta"))));
+	}
+	o = rf_json_get(schemas, name);
+	properties = rf_json_ensure(a, o, "properties");
+	rf_json_set(a, properties, RF_LIT("apiVersion"), type_schema(a, RF_LIT("s")));
+	rf_json_set(a, properties, RF_LIT("kind"), type_schema(a, RF_LIT("s")));
+	rf_json_set(a, o, RF_LIT("x-kubernetes-group-version-kind"),
+		    rf_json_make(a, "[%j]", gvk(a, k)));
+}
+
+/* --- paths ---------------------------------------------------------------------------------- */
+
+static struct rf_json *parameter(struct rf_arena *a, const char *name)
+{
+	return rf_json_make(
+		a, "{'name':%s,'in':'query','schema':{'type':'string','uniqueItems':true}}", name);
+}
+
+static struct rf_json *operation(struct rf_arena *a, const struct rf_kind *k, const char *action)
+{
+	return rf_json_make(a,
+			    "{'x-kubernetes-action':%s,'x-kubernetes-group-version-kind':%j,"
+			    "'parameters':[%j,%j,%j],'responses':{'200':{'description':'OK'}}}",
+			    action, gvk(a, k), parameter(a, "dryRun"), parameter(a, "fieldManager"),
+			    parameter(a, "fieldValidation"));
+}
+
+static void add_paths(struct rf_arena *a, const struct rf_kind *k, struct rf_str base,
+		      struct rf_json *paths)
+{
+	struct rf_str list =
+		rf_arena_printf(a, "%.*s/%s%s", RF_STR(base),
+				k->namespaced ? "namespaces/{namespace}/" : "", k->plural);
+	struct rf_str one = rf_arena_printf(a, "%.*s/{name}", RF_STR(list));
+
+	rf_json_set(a, paths, list, rf_json_make(a, "{'post':%j}", operation(a, k, "post")));
+	if (!k->stored)
+		return;
+	rf_json_set(a, rf_json_get(paths, list), RF_LIT("get"), operation(a, k, "list"));
+	rf_json_set(a, paths, one,
+		    rf_json_make(a, "{'get':%j,'put':%j,'patch':%j,'delete':%j}",
+				 operation(a, k, "get"), operation(a, k, "put"),
+				 operation(a, k, "patch"), operation(a, k, "delete")));
+}
+
+static void reply_group(struct rf_req *r, struct rf_str base, struct rf_str group)
+{
+	struct rf_json *paths = rf_json_object(r->a), *schemas = rf_json_object(r->a);
+	struct rf_json *o;
+
+	for (size_t i = 0; i < rf_n_kinds; i++) {
+		if (!rf_str_is(group, rf_kinds[i].group))
+			continue;
+		add_paths(r->a, &rf_kinds[i], base, paths);
+		add_kind_schema(r->a, &rf_kinds[i], schemas);
+	}
+	o = rf_json_make(r->a,
+			 "{'openapi':'3.0.0','info':{'title':'ringfence','version':%s},'paths':%j,"
+			 "'components':{'schemas':%j}}",
+			 RF_VERSION, paths, schemas);
+	rf_reply_json(r, 200, rf_json_text_of(r->a, o));
+}
+
+/* --- entry ---------------------------------------------------------------------------------- */
+
+static struct rf_str group_path(struct rf_arena *a, const struct rf_kind *k)
+{
+	if (k->group[0] == '\0')
+		return rf_arena_printf(a, "api/%s", k->version);
+	return rf_arena_printf(a, "apis/%s/%s", k->group, k->version);
+}
+
+static void reply_index(struct rf_req *r)
+{
+	struct rf_json *paths = rf_json_object(r->a);
+
+	for (size_t i = 0; i < rf_n_kinds; i++) {
+		struct rf_str p = group_path(r->a, &rf_kinds[i]);
+
+		if (rf_json_get(paths, p) == NULL)
+			rf_json_set(r->a, paths, p,
+				    rf_json_make(r->a, "{'serverRelativeURL':%S}",
+						 rf_arena_printf(r->a, "/openapi/v3/%.*s?hash=%s",
+								 RF_STR(p), RF_VERSION)));
+	}
+	rf_reply_json(r, 200, rf_json_text_of(r->a, rf_json_make(r->a, "{'paths':%j}", paths)));
+}
+
+bool rf_openapi_handle(struct rf_req *r)
+{
+	struct rf_str path = r->http->path, prefix = RF_LIT("/openapi/v3/");
+
+	if (rf_str_is(path, "/openapi/v3")) {
+		reply_index(r);
+		return true;
+	}
+	if (rf_str_is(path, "/openapi/v2")) {
+		rf_reply_json(r, 200,
+			      RF_LIT("{\"swagger\":\"2.0\",\"info\":{\"title\":\"ringfence\","
+				     "\"version\":\"" RF_VERSION "\"},\"paths\":{}}"));
+		return true;
+	}
+	if (!rf_str_starts(path, prefix))
+		return false;
+	for (size_t i = 0; i < rf_n_kinds; i++) {
+		if (!rf_str_eq(rf_str_skip(path, prefix.n), group_path(r->a, &rf_kinds[i])))
+			continue;
+		reply_group(r, rf_str_skip(path, prefix.n - 1), rf_str(rf_kinds[i].group));
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,261 @@
+#include "apiserver/quota.h"
+
+#include "apiserver/index.h"
+#include "apiserver/write.h"
+
+#define REMEDY_GPU                                                                                 \
+	"; wait for a pod of the tenant to end, lower ringfence.io/gpu or "                        \
+	"ringfence.io/gpu-memory, or "                                                             \
+	"ask for a larger Tenant quota"
+#define REMEDY "; delete what is no longer needed or ask for a larger quota"
+
+/* --- keys of hard --------------------------------------------------------------------------- */
+
+/* "cpu" is short for "requests.cpu". */
+static struct rf_str pod_key(struct rf_arena *a, struct rf_str key)
+{
+	if (rf_word_in("cpu memory ephemeral-storage", key))
+		return rf_arena_printf(a, "requests.%.*s", RF_STR(key));
+	return key;
+}
+
+/* "count/pods", "count/leases.coordination.k8s.io", and the old names without "count/". */
+static const struct rf_kind *counted_kind(struct rf_str key)
+{
+	struct rf_str plural, group = key;
+
+	if (rf_str_starts(key, RF_LIT("count/")))
+		group = rf_str_skip(key, 6);
+	else if (!rf_word_in("secrets configmaps resourcequotas", key))
+		return NULL;
+	rf_str_cut(&group, '.', &plural);
+	for (size_t i = 0; i < rf_n_kinds; i++)
+		if (rf_kinds[i].stored && rf_kinds[i].namespaced &&
+		    rf_str_is(plural, rf_kinds[i].plural) && rf_str_is(group, rf_kinds[i].group))
+			return &rf_kinds[i];
+	return NULL;
+}
+
+static int64_t used_of(struct rf_api *api, struct rf_arena *a, struct rf_str ns, struct rf_str key)
+{
+	const struct rf_kind *k = counted_kind(key);
+
+	if (k != NULL)
+		return rf_store_count(api->store, k, ns) * 1000;
+	return rf_index_used(api->store, ns, pod_key(a, key));
+}
+
+static struct rf_str amount_text(struct rf_arena *a, struct rf_str key, int64_t milli)
+{
+	bool bytes =
+		rf_str_contains(key, RF_LIT("memory")) || rf_str_contains(key, RF_LIT("storage"));
+
+	if (bytes && milli % 1000 == 0)
+		return rf_quantity_bytes(a, milli / 1000);
+	return rf_quantity_format_milli(a, milli);
+}
+
+/* --- collecting the quotas of a namespace ------------------------------------------------------- */
+
+struct quotas {
+	struct rf_arena *a;
+	struct rf_json *all;
+	struct rf_err *err;
+};
+
+static int collect(void *ctx, const struct rf_row *row)
+{
+	struct quotas *q = ctx;
+	struct rf_json *o;
+
+	if (rf_json_parse(q->a, row->json, &o, q->err) < 0)
+		return -q->err->code;
+	rf_json_push(q->a, q->all, o);
+	return 0;
+}
+
+static int read_quotas(struct rf_api *api, struct rf_arena *a, struct rf_str ns,
+		       struct rf_json **ret, struct rf_err *err)
+{
+	struct quotas q = { a, rf_json_array(a), err };
+	struct rf_list l = {
+		.kind = rf_kind_get("resourcequotas"), .ns = ns, .each = collect, .ctx = &q
+	};
+
+	if (rf_store_list(api->store, &l, err) < 0)
+		return -err->code;
+	*ret = q.all;
+	return 0;
+}
+
+/* --- checking ------------------------------------------------------------------------------- */
+
+struct excess {
+	struct rf_arena *a;
+	struct rf_buf asked, used, limited;
+};
+
+static void excess_done(struct excess *e)
+{
+	rf_buf_done(&e->asked);
+	rf_buf_done(&e->used);
+	rf_buf_done(&e->limited);
+}
+
+static void add_part(struct rf_arena *a, struct rf_buf *b, struct rf_str key, int64_t milli)
+{
+	rf_buf_printf(b, "%s%.*s=%.*s", b->n > 0 ? "," : "", RF_STR(key),
+		      RF_STR(amount_text(a, key, milli)));
+}
+
+static void compare(struct excess *e, struct rf_str key, int64_t ask, int64_t used, int64_t limit)
+{
+	if (ask <= 0 || used + ask <= limit)
+		return;
+	add_part(e->a, &e->asked, key, ask);
+	add_part(e->a, &e->used, key, used);
+	add_part(e->a, &e->limited, key, limit);
+}
+
+static int refuse(struct excess *e, const char *of, struct rf_str name, struct rf_err *err)
+{
+	bool gpu = rf_str_contains(rf_buf_str(&e->asked), RF_LIT("gpu"));
+	int r = 0;
+
+	if (e->asked.n > 0)
+		r = rf_fail(err, RF_FORBIDDEN,
+			    "exceeded quota: %s%.*s, requested: %s, used: %s, limited: %s%s", of,
+			    RF_STR(name), e->asked.p, e->used.p, e->limited.p,
+			    gpu ? REMEDY_GPU : REMEDY);
+	excess_done(e);
+	return r;
+}
+
+/* A quota on cpu or memory only means something if every container says what it takes. */
+static int must_say(const struct rf_json *pod, struct rf_str key, struct rf_str quota,
+		    struct rf_err *err)
+{
+	static const char *const PARTS[] = { "requests", "limits" };
+	const struct rf_json *all = rf_json_at(pod, "spec", "containers");
+	bool limit = rf_str_starts(key, RF_LIT("limits."));
+	struct rf_str what = key;
+
+	if (rf_str_starts(key, RF_LIT("requests.")) || limit)
+		rf_str_cut(&what, '.', &(struct rf_str){ NULL, 0 });
+	if (!rf_word_in("cpu memory", what))
+		return 0;
+	for (size_t i = 0; i < rf_json_len(all); i++) {
+		const struct rf_json *c = rf_json_item(all, i);
+
+		if (rf_json_get(rf_json_at(c, "resources", PARTS[limit]), what) == NULL)
+			return rf_fail(err, RF_FORBIDDEN,
+				       "failed quota: %.*s: must specify %.*s for: %.*s",
+				       RF_STR(quota), RF_STR(key),
+				       RF_STR(rf_json_str_at(c, "name")));
+	}
+	return 0;
+}
+
+static int check_one(struct rf_api *api, struct rf_arena *a, const struct rf_json *quota,
+		     const struct rf_kind *k, const struct rf_json *o,
+		     const struct rf_charges *charges, struct rf_err *err)
+{
+	const struct rf_json *hard = rf_json_at(quota, "spec", "hard");
+	struct rf_str name = rf_json_str_at(quota, "metadata", "name");
+	struct rf_str ns = rf_json_str_at(o, "metadata", "namespace");
+	struct excess e = { a, RF_BUF_INIT, RF_BUF_INIT, RF_BUF_INIT };
+
+	for (size_t i = 0; i < rf_json_len(hard); i++) {
+		struct rf_str key = hard->members[i].key;
+		const struct rf_kind *counted = counted_kind(key);
+		int64_t limit = 0, ask = counted == k ? 1000 : 0;
+
+		if (counted == NULL)
+			ask = rf_charges_get(charges, pod_key(a, key));
+		rf_quantity_milli(rf_json_str(hard->members[i].value), &limit, NULL);
+		if (counted == NULL && rf_kind_is(k, "pods") && must_say(o, key, name, err) < 0) {
+			excess_done(&e);
+			return -err->code;
+		}
+		compare(&e, key, ask, used_of(api, a, ns, key), limit);
+	}
+	return refuse(&e, "", name, err);
+}
+
+int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
+		   const struct rf_json *o, struct rf_err *err)
+{
+	struct rf_charges charges = { NULL, 0, 0 };
+	struct rf_json *quotas;
+
+	if (!k->namespaced)
+		return 0;
+	if (rf_kind_is(k, "pods"))
+		rf_charges_of_pod(a, o, &charges);
+	if (read_quotas(api, a, rf_json_str_at(o, "metadata", "namespace"), &quotas, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < rf_json_len(quotas); i++)
+		if (check_one(api, a, rf_json_item(quotas, i), k, o, &charges, err) < 0)
+			return -err->code;
+	return 0;
+}
+
+int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct rf_tenant *t,
+			  const struct rf_json *pod, struct rf_err *err)
+{
+	const struct {
+		struct rf_str key;
+		int64_t limit; /* -1: none */
+	} LIMITS[] = {
+		{ RF_LIT("requests." RF_RES_GPU), t->quota_gpus },
+		{ RF_LIT("requests." RF_RES_GPU_MEMORY), t->quota_gpu_memory },
+		{ RF_LIT("pods"), t->quota_pods },
+	};
+	struct excess e = { a, RF_BUF_INIT, RF_BUF_INIT, RF_BUF_INIT };
+	struct rf_charges charges;
+
+	rf_charges_of_pod(a, pod, &charges);
+	for (size_t i = 0; i < RF_COUNT(LIMITS); i++)
+		if (LIMITS[i].limit >= 0)
+			compare(&e, LIMITS[i].key, rf_charges_get(&charges, LIMITS[i].key),
+				rf_index_tenant_used(api->store, t->name, LIMITS[i].key),
+				LIMITS[i].limit * 1000);
+	return refuse(&e, "tenant ", t->name, err);
+}
+
+/* --- status --------------------------------------------------------------------------------- */
+
+static int refresh_one(struct rf_api *api, struct rf_arena *a, struct rf_str ns,
+		       const struct rf_json *quota, struct rf_err *err)
+{
+	const struct rf_json *hard = rf_json_at(quota, "spec", "hard");
+	struct rf_json *used = rf_json_object(a), *status, *after;
+
+	for (size_t i = 0; i < rf_json_len(hard); i++) {
+		struct rf_str key = hard->members[i].key;
+
+		rf_json_set(a, used, key,
+			    rf_json_string(a, amount_text(a, key, used_of(api, a, ns, key))));
+	}
+	status = rf_json_object(a);
+	if (hard != NULL)
+		rf_json_set(a, status, RF_LIT("hard"), rf_json_clone(a, hard));
+	rf_json_set(a, status, RF_LIT("used"), used);
+	if (rf_json_equal(status, rf_json_at(quota, "status")))
+		return 0;
+	after = rf_json_clone(a, quota);
+	rf_json_set(a, after, RF_LIT("status"), status);
+	return rf_write_put(api, a, rf_kind_get("resourcequotas"), quota, after, err);
+}
+
+int rf_quota_refresh(struct rf_api *api, struct rf_arena *a, struct rf_str ns, struct rf_err *err)
+{
+	struct rf_json *quotas;
+
+	if (read_quotas(api, a, ns, &quotas, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < rf_json_len(quotas); i++)
+		if (refresh_one(api, a, ns, rf_json_item(quotas, i), err) < 0)
+			return -err->code;
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* Quota: of a namespace (ResourceQuota) and of a tenant over all its namespaces. Checked and counted
+ * inside the transaction that writes, so no interleaving can exceed one. */
+#ifndef RF_APISERVER_QUOTA_H
+#define RF_APISERVER_QUOTA_H
+
+#include "apiserver/api.h"
+#include "tenant/tenant.h"
+
+/* May this new object come into its namespace? RF_FORBIDDEN names the quota and what is left. */
+int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
+		   const struct rf_json *o, struct rf_err *err);
+int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct rf_tenant *t,
+			  const struct rf_json *pod, struct rf_err *err);
+/* Writes status.hard and status.used of the namespace's quotas where they changed. */
+int rf_quota_refresh(struct rf_api *api, struct rf_arena *a, struct rf_str ns, struct rf_err *err);
+
+#endif

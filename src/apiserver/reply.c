@@ -1,0 +1,165 @@
+/* Answers: objects in the form asked for, errors as metav1.Status. */
+#include "apiserver/api.h"
+#include "apiserver/table.h"
+
+static const char JSON[] = "application/json";
+
+/* --- status --------------------------------------------------------------------------------- */
+
+/* Kubernetes names the resource in the details of most errors, the kind in those of Invalid. */
+static void write_details(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
+			  const struct rf_kind *k)
+{
+	rf_buf_puts(out, ",\"details\":{");
+	if (name.n > 0) {
+		rf_buf_puts(out, "\"name\":");
+		rf_json_write_str(out, name);
+		rf_buf_add_c(out, ',');
+	}
+	rf_buf_printf(out, "\"group\":\"%s\",\"kind\":\"%s\"", k->group,
+		      err->code == RF_INVALID ? k->kind : k->plural);
+	if (err->code == RF_INVALID) {
+		rf_buf_puts(out, ",\"causes\":[{\"reason\":\"FieldValueInvalid\",\"message\":");
+		rf_json_write_str(out, rf_str(err->msg));
+		rf_buf_puts(out, "}]");
+	}
+	if (err->code == RF_EXHAUSTED)
+		rf_buf_puts(out, ",\"retryAfterSeconds\":1");
+	rf_buf_add_c(out, '}');
+}
+
+void rf_status_write(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
+		     const struct rf_kind *k)
+{
+	const struct rf_code_info *info = rf_code_info(err->code);
+
+	rf_buf_puts(out, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+			 "\"status\":\"Failure\",\"message\":");
+	rf_json_write_str(out, rf_str(err->msg));
+	rf_buf_printf(out, ",\"reason\":\"%s\"", info->kube_reason);
+	if (k != NULL)
+		write_details(out, err, name, k);
+	rf_buf_printf(out, ",\"code\":%d}\n", info->http);
+}
+
+static void add_warnings(struct rf_req *r)
+{
+	rf_auto(buf) text = RF_BUF_INIT;
+
+	if (r->warnings.n == 0)
+		return;
+	rf_buf_puts(&text, "299 - ");
+	rf_json_write_str(&text, rf_buf_str(&r->warnings));
+	rf_http_add_header(r->http, "Warning", rf_buf_str(&text));
+}
+
+void rf_reply_json(struct rf_req *r, int status, struct rf_str json)
+{
+	add_warnings(r);
+	rf_http_reply(r->http, status, JSON, json);
+}
+
+void rf_reply_error(struct rf_req *r, const struct rf_err *err)
+{
+	rf_auto(buf) out = RF_BUF_INIT;
+	int status = rf_code_info(err->code)->http;
+
+	if (err->code == RF_EXHAUSTED)
+		rf_http_add_header(r->http, "Retry-After", RF_LIT("1"));
+	if (err->code == RF_UNAUTHENTICATED)
+		rf_http_add_header(r->http, "WWW-Authenticate", RF_LIT("Bearer"));
+	if (err->code == RF_SYSTEM || err->code == RF_INTERNAL)
+		rf_error("%.*s %.*s: %s", RF_STR(r->http->method), RF_STR(r->http->path), err->msg);
+	rf_status_write(&out, err, r->route.name, r->route.kind);
+	rf_reply_json(r, status, rf_buf_str(&out));
+}
+
+void rf_reply_done(struct rf_req *r, int status, struct rf_str name, struct rf_str uid)
+{
+	const struct rf_kind *k = r->route.kind;
+	struct rf_json *s =
+		rf_json_make(r->a,
+			     "{'kind':'Status','apiVersion':'v1','metadata':{},'status':'Success',"
+			     "'details':{'name':%S,'group':%s,'kind':%s,'uid':%S}}",
+			     name, k->group, k->plural, uid);
+
+	rf_reply_json(r, status, rf_json_text_of(r->a, s));
+}
+
+void rf_reply_object(struct rf_req *r, int status, const struct rf_json *object)
+{
+	rf_auto(buf) out = RF_BUF_INIT;
+
+	if (r->form == RF_FORM_TABLE) {
+		struct rf_table t;
+
+		rf_table_begin(&t, &out, r->route.kind, rf_wall_ms(r->api->clock),
+			       r->include_objects);
+		rf_table_row(&t, object);
+		rf_table_end(&t, rf_json_str_at(object, "metadata", "resourceVersion"),
+			     RF_STR_EMPTY);
+	} else if (r->form == RF_FORM_META) {
+		rf_table_meta(&out, object);
+	} else {
+		rf_json_write(&out, object);
+	}
+	rf_buf_add_c(&out, '\n');
+	rf_reply_json(r, status, rf_buf_str(&out));
+}
+
+/* --- what the client accepts ------------------------------------------------------------------ */
+
+/* One entry of Accept: "application/json;as=Table;v=v1;g=meta.k8s.io". */
+static bool accept_one(struct rf_str entry, enum rf_form *ret)
+{
+	struct rf_str part, type, as = RF_STR_EMPTY, version = RF_STR_EMPTY;
+
+	rf_str_cut(&entry, ';', &type);
+	type = rf_str_trim(type);
+	if (!rf_str_is(type, "application/json") && !rf_str_is(type, "*/*") &&
+	    !rf_str_is(type, "application/*"))
+		return false;
+	while (entry.n > 0) {
+		struct rf_str key;
+
+		rf_str_cut(&entry, ';', &part);
+		part = rf_str_trim(part);
+		rf_str_cut(&part, '=', &key);
+		if (rf_str_is(key, "as"))
+			as = part;
+		else if (rf_str_is(key, "v"))
+			version = part;
+	}
+	if (as.n > 0 && !rf_str_is(version, "v1"))
+		return false;
+	if (rf_str_is(as, "Table"))
+		*ret = RF_FORM_TABLE;
+	else if (rf_str_is(as, "PartialObjectMetadata") ||
+		 rf_str_is(as, "PartialObjectMetadataList"))
+		*ret = RF_FORM_META;
+	else
+		*ret = RF_FORM_FULL;
+	return as.n == 0 || *ret != RF_FORM_FULL;
+}
+
+bool rf_negotiate(struct rf_req *r)
+{
+	struct rf_str accept = rf_http_get_header(r->http, "accept"), one;
+	struct rf_str include = rf_query(r, "includeObject");
+
+	r->form = RF_FORM_FULL;
+	r->include_objects = rf_str_is(include, "Object");
+	if (accept.n == 0)
+		return true;
+	while (accept.n > 0) {
+		rf_str_cut(&accept, ',', &one);
+		if (accept_one(rf_str_trim(one), &r->form))
+			return true;
+	}
+	rf_reply_json(
+		r, 406,
+		RF_LIT("{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+		       "\"status\":\"Failure\",\"message\":\"only the following media types are "
+		       "accepted: application/json\",\"reason\":\"NotAcceptable\",\"code\":406}"));
+	return false;
+}

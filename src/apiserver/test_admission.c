@@ -1,0 +1,417 @@
+/* What may come in, and what tenants may not do, whoever is quicker. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "apiserver/test_world.h"
+
+static struct world w;
+static struct rf_kube *alice; /* owns tenant blue: namespaces blue-a and blue-b */
+static struct rf_kube *node;
+
+#define OPEN "{'ringfence.io/tenant':'blue'}"
+#define BLUE_A "/api/v1/namespaces/blue-a/pods"
+#define BLUE_B "/api/v1/namespaces/blue-b/pods"
+#define GPU(n) "{'limits':{'ringfence.io/gpu':" n "}}"
+
+static void tenant_namespace(const char *name)
+{
+	world_namespace(&w, name, OPEN);
+	world_create(&w, rf_arena_printf(&w.a, "/api/v1/namespaces/%s/resourcequotas", name).p,
+		     rf_json_make(&w.a,
+				  "{'metadata':{'name':'ringfence'},'spec':{'hard':{'pods':'6',"
+				  "'requests.ringfence.io/gpu':'5'}}}"));
+	world_create(
+		&w,
+		rf_arena_printf(
+			&w.a, "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings", name)
+			.p,
+		rf_json_make(
+			&w.a,
+			"{'metadata':{'name':'ringfence-owner'},'roleRef':{'kind':'ClusterRole',"
+			"'name':'ringfence-tenant-owner'},'subjects':[{'kind':'User',"
+			"'name':'alice'}]}"));
+}
+
+static int start(void **state)
+{
+	world_start(&w);
+	world_create(
+		&w, "/apis/ringfence.io/v1alpha1/tenants",
+		rf_json_make(&w.a,
+			     "{'metadata':{'name':'blue'},'spec':{'namespaces':['blue-a','blue-b'],"
+			     "'quota':{'gpus':5,'pods':12}}}"));
+	tenant_namespace("blue-a");
+	tenant_namespace("blue-b");
+	alice = world_as(&w, "alice", NULL);
+	node = world_as(&w, "system:node:node-1", "system:nodes");
+	return 0;
+}
+
+static int stop(void **state)
+{
+	rf_kube_free(alice);
+	rf_kube_free(node);
+	world_stop(&w);
+	return 0;
+}
+
+static void clean(void)
+{
+	static const char *const WHERE[] = { BLUE_A, BLUE_B };
+	struct rf_err err = RF_ERR_INIT;
+
+	for (size_t i = 0; i < RF_COUNT(WHERE); i++) {
+		struct rf_json *list = rf_json_at(world_get(&w, WHERE[i]), "items");
+
+		for (size_t j = 0; j < rf_json_len(list); j++)
+			assert_ok(rf_kube_delete(w.admin, &w.a,
+						 rf_arena_printf(&w.a, "%s/%.*s", WHERE[i],
+								 RF_STR(rf_kube_name(
+									 rf_json_item(list, j)))),
+						 0, false, &err),
+				  err);
+	}
+}
+
+static void refused(int r, const struct rf_err *err, const char *text)
+{
+	if (r != -RF_FORBIDDEN || strstr(err->msg, text) == NULL)
+		fail_msg("wanted a refusal with \"%s\", got %d: %s", text, r, err->msg);
+}
+
+static struct rf_str used(const char *ns, const char *key)
+{
+	struct rf_json *q = world_get(
+		&w, rf_arena_printf(&w.a, "/api/v1/namespaces/%s/resourcequotas/ringfence", ns).p);
+
+	return rf_json_str_at(q, "status", "used", key);
+}
+
+/* --- quota ---------------------------------------------------------------------------------- */
+
+/* One client of many: creates ten pods of one card each; its exit status is how many it got. */
+static _Noreturn void client(int id)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_kube *k;
+	int got = 0;
+
+	if (rf_kube_new(&w.admin_config, &k, &err) < 0)
+		_exit(100);
+	for (int i = 0; i < 10; i++) {
+		char name[32];
+		int r;
+
+		snprintf(name, sizeof(name), "race-%d-%d", id, i);
+		r = world_try(k, &w, id % 2 ? BLUE_A : BLUE_B, world_pod(&w, name, GPU("1")), &err);
+		if (r != 0 && r != -RF_FORBIDDEN)
+			_exit(101);
+		got += r == 0;
+	}
+	_exit(got);
+}
+
+static void many_clients_never_exceed_the_tenants_quota(void **state)
+{
+	pid_t pids[8];
+	int total = 0;
+
+	for (int i = 0; i < 8; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			client(i);
+	}
+	for (int i = 0; i < 8; i++) {
+		int status;
+
+		waitpid(pids[i], &status, 0);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 100);
+		total += WEXITSTATUS(status);
+	}
+	assert_int_equal(total, 5);
+	assert_int_equal(rf_json_len(rf_json_at(world_get(&w, BLUE_A), "items")) +
+				 rf_json_len(rf_json_at(world_get(&w, BLUE_B), "items")),
+			 5);
+	clean();
+}
+
+static void the_refusal_says_what_is_asked_used_and_limited(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, BLUE_A, world_pod(&w, "first", GPU("4")));
+	refused(world_try(alice, &w, BLUE_B, world_pod(&w, "second", GPU("2")), &err), &err,
+		"pods \"second\" is forbidden: exceeded quota: tenant blue, requested: "
+		"requests.ringfence.io/gpu=2, used: requests.ringfence.io/gpu=4, limited: "
+		"requests.ringfence.io/gpu=5; wait for a pod of the tenant to end");
+	clean();
+}
+
+static void a_pod_that_ended_gives_its_quota_back_at_once(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, BLUE_A, world_pod(&w, "done", GPU("5")));
+	assert_true(rf_str_is(used("blue-a", "requests.ringfence.io/gpu"), "5"));
+	assert_true(rf_str_is(used("blue-a", "pods"), "1"));
+	assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT(BLUE_A "/done/status"), RF_PATCH_MERGE,
+				rf_json_make(&w.a, "{'status':{'phase':'Succeeded'}}"), NULL, &err),
+		  err);
+	assert_true(rf_str_is(used("blue-a", "requests.ringfence.io/gpu"), "0"));
+	assert_true(rf_str_is(used("blue-a", "pods"), "0"));
+	assert_ok(world_try(alice, &w, BLUE_B, world_pod(&w, "next", GPU("5")), &err), err);
+	clean();
+}
+
+static void a_dry_run_takes_no_quota(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(world_try(alice, &w, BLUE_A "?dryRun=All", world_pod(&w, "dry", GPU("5")), &err),
+		  err);
+	assert_true(rf_str_is(used("blue-a", "pods"), "0"));
+	assert_ok(world_try(alice, &w, BLUE_A, world_pod(&w, "wet", GPU("5")), &err), err);
+	clean();
+}
+
+static void quota_survives_a_restart(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, BLUE_A, world_pod(&w, "before", GPU("5")));
+	world_restart(&w, SIGKILL, NULL);
+	refused(world_try(w.admin, &w, BLUE_B, world_pod(&w, "after", GPU("1")), &err), &err,
+		"exceeded quota: tenant blue");
+	rf_kube_free(alice);
+	rf_kube_free(node);
+	alice = world_as(&w, "alice", NULL);
+	node = world_as(&w, "system:node:node-1", "system:nodes");
+	clean();
+}
+
+static void a_tenant_cannot_skip_its_node_to_free_quota(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o;
+
+	world_create(&w, BLUE_A, world_pod(&w, "runs", GPU("5")));
+	world_create(&w, BLUE_A "/runs/binding",
+		     rf_json_make(&w.a, "{'target':{'kind':'Node','name':'node-1'}}"));
+	assert_ok(rf_kube_delete(alice, &w.a, RF_LIT(BLUE_A "/runs"), 0, false, &err), err);
+	assert_true(rf_kube_deleting(world_get(&w, BLUE_A "/runs")));
+	refused(world_try(alice, &w, BLUE_B, world_pod(&w, "more", GPU("1")), &err), &err,
+		"exceeded quota");
+	assert_ok(rf_kube_delete(node, &w.a, RF_LIT(BLUE_A "/runs"), 0, false, &err), err);
+	assert_int_equal(rf_kube_get(w.admin, &w.a, RF_LIT(BLUE_A "/runs"), &o, &err),
+			 -RF_NOT_FOUND);
+	assert_ok(world_try(alice, &w, BLUE_B, world_pod(&w, "more", GPU("1")), &err), err);
+	clean();
+}
+
+/* --- what a tenant may ask ------------------------------------------------------------------- */
+
+static void a_share_needs_a_tenant_that_shares(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+	int r = world_try(alice, &w, BLUE_A,
+			  world_pod(&w, "share", "{'limits':{'ringfence.io/gpu-memory':'1Gi'}}"),
+			  &err);
+
+	assert_true(r == -RF_FORBIDDEN || r == -RF_INVALID);
+	assert_non_null(strstr(err.msg, "isolation"));
+}
+
+static void a_gpu_pod_needs_a_tenant(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	refused(world_try(w.admin, &w, "/api/v1/namespaces/default/pods",
+			  world_pod(&w, "p", GPU("1")), &err),
+		&err, "belongs to no tenant");
+}
+
+static void a_tenant_cannot_place_its_own_pods(void **state)
+{
+	struct rf_json *pod = world_pod(&w, "placed", "{}");
+	struct rf_err err = RF_ERR_INIT;
+
+	rf_json_set_str(&w.a, rf_json_at(pod, "spec"), "nodeName", RF_LIT("node-1"));
+	refused(world_try(alice, &w, BLUE_A, pod, &err), &err, "spec.nodeName");
+	world_create(&w, BLUE_A, world_pod(&w, "mine", "{}"));
+	refused(world_try(alice, &w, BLUE_A "/mine/binding",
+			  rf_json_make(&w.a, "{'target':{'kind':'Node','name':'node-1'}}"), &err),
+		&err, "cannot create resource \"pods/binding\"");
+	refused(rf_kube_patch(alice, &w.a, RF_LIT(BLUE_A "/mine/status"), RF_PATCH_MERGE,
+			      rf_json_make(&w.a, "{'status':{'phase':'Succeeded'}}"), NULL, &err),
+		&err, "cannot patch resource \"pods/status\"");
+	clean();
+}
+
+static void a_tenant_cannot_write_what_fences_it(void **state)
+{
+	static const struct {
+		const char *path, *patch;
+	} TRIES[] = {
+		{ "/api/v1/namespaces/blue-a/resourcequotas/ringfence",
+		  "{'spec':{'hard':{'pods':'99'}}}" },
+		{ "/api/v1/namespaces/blue-a",
+		  "{'metadata':{'labels':{'ringfence.io/tenant':'red'}}}" },
+		{ "/apis/ringfence.io/v1alpha1/tenants/blue", "{'spec':{'quota':{'gpus':99}}}" },
+		{ "/apis/rbac.authorization.k8s.io/v1/namespaces/blue-a/rolebindings/"
+		  "ringfence-owner",
+		  "{'subjects':[]}" },
+		{ "/apis/resource.k8s.io/v1/namespaces/blue-a/resourceclaims/x",
+		  "{'metadata':{}}" },
+	};
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o;
+
+	for (size_t i = 0; i < RF_COUNT(TRIES); i++)
+		refused(rf_kube_patch(alice, &w.a, rf_str(TRIES[i].path), RF_PATCH_MERGE,
+				      rf_json_make(&w.a, TRIES[i].patch), NULL, &err),
+			&err, "cannot patch");
+	refused(rf_kube_get(alice, &w.a, RF_LIT("/api/v1/namespaces/default/secrets"), &o, &err),
+		&err, "cannot list");
+	assert_ok(rf_kube_get(alice, &w.a, RF_LIT("/api/v1/namespaces/blue-a"), &o, &err), err);
+}
+
+static void only_the_platform_says_whose_a_namespace_is(void **state)
+{
+	struct rf_kube *bob = world_as(&w, "bob", NULL);
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		     rf_json_make(&w.a,
+				  "{'metadata':{'name':'ns-editor'},'rules':[{'apiGroups':[''],"
+				  "'resources':['namespaces'],'verbs':['*']}]}"));
+	world_create(
+		&w, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		rf_json_make(&w.a,
+			     "{'metadata':{'name':'ns-editor'},'roleRef':{'kind':'ClusterRole',"
+			     "'name':'ns-editor'},'subjects':[{'kind':'User','name':'bob'}]}"));
+	assert_ok(world_try(bob, &w, "/api/v1/namespaces",
+			    rf_json_make(&w.a, "{'metadata':{'name':'bobs'}}"), &err),
+		  err);
+	refused(rf_kube_patch(bob, &w.a, RF_LIT("/api/v1/namespaces/bobs"), RF_PATCH_MERGE,
+			      rf_json_make(&w.a, "{'metadata':{'labels':" OPEN "}}"), NULL, &err),
+		&err, "may only be set by administrators");
+	refused(rf_kube_patch(
+			bob, &w.a, RF_LIT("/api/v1/namespaces/blue-a"), RF_PATCH_MERGE,
+			rf_json_make(&w.a,
+				     "{'metadata':{'labels':{'pod-security.kubernetes.io/enforce':"
+				     "'privileged'}}}"),
+			NULL, &err),
+		&err, "pod-security labels");
+	rf_kube_free(bob);
+}
+
+static void pod_security_follows_the_namespace(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_namespace(&w, "strict", "{'pod-security.kubernetes.io/enforce':'restricted'}");
+	refused(world_try(w.admin, &w, "/api/v1/namespaces/strict/pods", world_pod(&w, "p", "{}"),
+			  &err),
+		&err, "pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": ");
+}
+
+/* --- cards ---------------------------------------------------------------------------------- */
+
+static int allocate(const char *ns, const char *device, struct rf_err *err)
+{
+	struct rf_str path =
+		rf_arena_printf(&w.a, "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims", ns);
+	struct rf_json *o = world_create(
+		&w, path.p, rf_json_make(&w.a, "{'metadata':{'name':%s},'spec':{}}", device));
+
+	rf_json_set(&w.a, o, RF_LIT("status"),
+		    rf_json_make(&w.a,
+				 "{'allocation':{'devices':{'results':[{'request':'c',"
+				 "'driver':'ringfence.io','pool':'pool','device':%s,"
+				 "'consumedCapacity':{'memory':'1Gi','compute':'10'}}]}}}",
+				 device));
+	return rf_kube_update(w.admin, &w.a, rf_arena_printf(&w.a, "%s/%s/status", path.p, device),
+			      o, NULL, err);
+}
+
+static void sharing_tenant(const char *name, const char *isolation, const char *domain)
+{
+	world_create(
+		&w, "/apis/ringfence.io/v1alpha1/tenants",
+		rf_json_make(&w.a,
+			     "{'metadata':{'name':%s},'spec':{'isolation':%s,'trustDomain':%s}}",
+			     name, isolation, domain));
+	world_namespace(&w, name, rf_arena_printf(&w.a, "{'ringfence.io/tenant':'%s'}", name).p);
+}
+
+static void tenants_meet_on_a_card_only_in_their_trust_domain(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(
+		&w, "/apis/resource.k8s.io/v1/resourceslices",
+		rf_json_make(&w.a,
+			     "{'metadata':{'name':'pool'},'spec':{'driver':'ringfence.io',"
+			     "'nodeName':'pool','pool':{'name':'pool'},'devices':[{'name':'gpu-0',"
+			     "'capacity':{'memory':{'value':'80Gi'}}},{'name':'gpu-1','capacity':{"
+			     "'memory':{'value':'80Gi'}}}]}}"));
+	sharing_tenant("red", "share", "lab");
+	sharing_tenant("green", "share", "lab");
+	sharing_tenant("grey", "share", "elsewhere");
+	sharing_tenant("white", "gpu", "lab");
+	assert_ok(allocate("red", "gpu-0", &err), err);
+	assert_ok(allocate("green", "gpu-0", &err), err);
+	assert_int_equal(allocate("grey", "gpu-0", &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "does not accept this one's company"));
+	assert_int_equal(allocate("white", "gpu-0", &err), -RF_CONFLICT);
+	assert_ok(allocate("white", "gpu-1", &err), err);
+	assert_int_equal(allocate("red", "gpu-1", &err), -RF_CONFLICT);
+}
+
+/* --- nodes ---------------------------------------------------------------------------------- */
+
+static void a_node_writes_only_what_is_its_own(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(world_try(node, &w, "/api/v1/nodes",
+			    rf_json_make(&w.a, "{'metadata':{'name':'node-1'}}"), &err),
+		  err);
+	refused(world_try(node, &w, "/api/v1/nodes",
+			  rf_json_make(&w.a, "{'metadata':{'name':'node-2'}}"), &err),
+		&err, "its own Node");
+	refused(world_try(node, &w, "/apis/resource.k8s.io/v1/resourceslices",
+			  rf_json_make(&w.a,
+				       "{'metadata':{'name':'s'},'spec':{'driver':'ringfence.io',"
+				       "'nodeName':'node-2','pool':{'name':'node-2'}}}"),
+			  &err),
+		&err, "its own pool");
+	world_create(&w, BLUE_A, world_pod(&w, "elsewhere", "{}"));
+	refused(rf_kube_patch(node, &w.a, RF_LIT(BLUE_A "/elsewhere/status"), RF_PATCH_MERGE,
+			      rf_json_make(&w.a, "{'status':{'phase':'Failed'}}"), NULL, &err),
+		&err, "pods bound to it");
+	clean();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_clients_never_exceed_the_tenants_quota),
+		cmocka_unit_test(the_refusal_says_what_is_asked_used_and_limited),
+		cmocka_unit_test(a_pod_that_ended_gives_its_quota_back_at_once),
+		cmocka_unit_test(a_dry_run_takes_no_quota),
+		cmocka_unit_test(quota_survives_a_restart),
+		cmocka_unit_test(a_tenant_cannot_skip_its_node_to_free_quota),
+		cmocka_unit_test(a_share_needs_a_tenant_that_shares),
+		cmocka_unit_test(a_gpu_pod_needs_a_tenant),
+		cmocka_unit_test(a_tenant_cannot_place_its_own_pods),
+		cmocka_unit_test(a_tenant_cannot_write_what_fences_it),
+		cmocka_unit_test(only_the_platform_says_whose_a_namespace_is),
+		cmocka_unit_test(pod_security_follows_the_namespace),
+		cmocka_unit_test(tenants_meet_on_a_card_only_in_their_trust_domain),
+		cmocka_unit_test(a_node_writes_only_what_is_its_own),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,214 @@
+/* The objects that carry a placement: claim, binding, and what a pod's status says about them. */
+#include "control/private.h"
+
+/* Which resource a container asked with: that is what its request stands for. */
+static const struct rf_json *limits_of(const struct rf_json *pod, struct rf_str container)
+{
+	const struct rf_json *list = rf_json_at(pod, "spec", "containers");
+
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		const struct rf_json *c = rf_json_item(list, i);
+
+		if (rf_str_eq(rf_json_str_at(c, "name"), container))
+			return rf_json_at(c, "resources", "limits");
+	}
+	return NULL;
+}
+
+static bool asked_whole(const struct rf_json *pod, struct rf_str container)
+{
+	return rf_json_get(limits_of(pod, container), RF_LIT(RF_RES_GPU_MEMORY)) == NULL;
+}
+
+static bool first_of_container(const struct rf_sched_decision *d, size_t i)
+{
+	for (size_t k = 0; k < i; k++) {
+		if (rf_str_eq(d->grants[k].container, d->grants[i].container))
+			return false;
+	}
+	return true;
+}
+
+static int count_of(const struct rf_sched_decision *d, struct rf_str container)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < d->n_grants; i++)
+		n += rf_str_eq(d->grants[i].container, container);
+	return n;
+}
+
+/* --- the claim
+ * ------------------------------------------------------------------------------------ */
+
+static struct rf_json *capacity_of(struct rf_arena *a, const struct rf_sched_grant *g)
+{
+	return rf_json_make(a, "{'memory':%S,'compute':%S}", rf_quantity_bytes(a, g->bytes),
+			    rf_arena_printf(a, "%lld", (long long)g->milli));
+}
+
+/* One request per container, of its name. Whole cards are counted, a share says its size. */
+static struct rf_json *requests_of(struct rf_arena *a, const struct rf_json *pod,
+				   const struct rf_sched_decision *d)
+{
+	struct rf_json *all = rf_json_array(a);
+
+	for (size_t i = 0; i < d->n_grants; i++) {
+		const struct rf_sched_grant *g = &d->grants[i];
+		struct rf_json *exactly = NULL;
+
+		if (!first_of_container(d, i))
+			continue;
+		exactly = rf_json_make(a,
+				       "{'deviceClassName':'" RF_DEVICE_CLASS "','allocationMode':"
+				       "'ExactCount','count':%d}",
+				       count_of(d, g->container));
+		if (!asked_whole(pod, g->container))
+			rf_json_set(a, exactly, RF_LIT("capacity"),
+				    rf_json_make(a, "{'requests':%j}", capacity_of(a, g)));
+		rf_json_push(a, all,
+			     rf_json_make(a, "{'name':%S,'exactly':%j}", g->container, exactly));
+	}
+	return all;
+}
+
+struct rf_json *rf_claim_object(struct rf_arena *a, const struct rf_json *pod,
+				const struct rf_sched_decision *d)
+{
+	return rf_json_make(
+		a,
+		"{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':"
+		"{'name':%S,'namespace':%S,'annotations':{%s:%S},'ownerReferences':[%j]},"
+		"'spec':{'devices':{'requests':%j}}}",
+		rf_pod_claim_name(a, pod), rf_kube_namespace(pod), RF_TENANT_LABEL, d->tenant,
+		rf_kube_owner_ref(a, pod), requests_of(a, pod, d));
+}
+
+static struct rf_json *results_of(struct rf_arena *a, const struct rf_sched_decision *d)
+{
+	struct rf_json *all = rf_json_array(a);
+
+	for (size_t i = 0; i < d->n_grants; i++) {
+		const struct rf_sched_grant *g = &d->grants[i];
+
+		rf_json_push(a, all,
+			     rf_json_make(a,
+					  "{'request':%S,'driver':'" RF_DRIVER "','pool':%S,"
+					  "'device':%S,'consumedCapacity':%j}",
+					  g->container, d->node, g->device, capacity_of(a, g)));
+	}
+	return all;
+}
+
+struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *claim,
+				   const struct rf_json *pod, const struct rf_sched_decision *d,
+				   int64_t now_ms)
+{
+	struct rf_json *c = rf_json_clone(a, claim);
+
+	rf_json_set(
+		a, c, RF_LIT("status"),
+		rf_json_make(
+			a,
+			"{'allocation':{'devices':{'results':%j},'nodeSelector':"
+			"{'nodeSelectorTerms':[{'matchFields':[{'key':'metadata.name','operator':"
+			"'In','values':[%S]}]}]},'allocationTimestamp':%S},'reservedFor':"
+			"[{'resource':'pods','name':%S,'uid':%S}]}",
+			results_of(a, d), d->node, rf_time_format(a, now_ms), rf_kube_name(pod),
+			rf_kube_uid(pod)));
+	return c;
+}
+
+/* --- the pod
+ * ---------------------------------------------------------------------------------------- */
+
+struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, struct rf_str node)
+{
+	/* The uid makes it this pod's binding, not that of another of the same name. */
+	return rf_json_make(
+		a,
+		"{'apiVersion':'v1','kind':'Binding','metadata':{'name':%S,'namespace':%S,"
+		"'uid':%S},'target':{'apiVersion':'v1','kind':'Node','name':%S}}",
+		rf_kube_name(pod), rf_kube_namespace(pod), rf_kube_uid(pod), node);
+}
+
+struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
+				   struct rf_str claim, const struct rf_sched_decision *d)
+{
+	struct rf_json *mappings = rf_json_array(a);
+
+	for (size_t i = 0; i < d->n_grants; i++) {
+		struct rf_str container = d->grants[i].container;
+
+		if (first_of_container(d, i))
+			rf_json_push(
+				a, mappings,
+				rf_json_make(
+					a,
+					"{'containerName':%S,'requestName':%S,'resourceName':%s}",
+					container, container,
+					asked_whole(pod, container) ? RF_RES_GPU
+								    : RF_RES_GPU_MEMORY));
+	}
+	return rf_json_make(a,
+			    "{'metadata':{'uid':%S},'status':{'extendedResourceClaimStatus':"
+			    "{'resourceClaimName':%S,'requestMappings':%j}}}",
+			    rf_kube_uid(pod), claim, mappings);
+}
+
+static const struct rf_json *scheduled_condition(const struct rf_json *pod)
+{
+	const struct rf_json *list = rf_json_at(pod, "status", "conditions");
+
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		if (rf_str_is(rf_json_str_at(rf_json_item(list, i), "type"), "PodScheduled"))
+			return rf_json_item(list, i);
+	}
+	return NULL;
+}
+
+struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod,
+				   struct rf_str reason, int64_t now_ms)
+{
+	const struct rf_json *was = scheduled_condition(pod);
+	bool waited = rf_str_is(rf_json_str_at(was, "status"), "False");
+	struct rf_str since = rf_json_str_at(was, "lastTransitionTime");
+
+	if (waited && rf_str_eq(rf_json_str_at(was, "message"), reason))
+		return NULL;
+	return rf_json_make(a,
+			    "{'metadata':{'uid':%S},'status':{'conditions':[{'type':'PodScheduled',"
+			    "'status':'False','reason':'Unschedulable','message':%S,"
+			    "'lastTransitionTime':%S}]}}",
+			    rf_kube_uid(pod), reason,
+			    waited && since.n > 0 ? since : rf_time_format(a, now_ms));
+}
+
+/* --- whose claim
+ * ------------------------------------------------------------------------------------- */
+
+struct rf_str rf_claim_owner(const struct rf_json *claim, const char *field)
+{
+	const struct rf_json *owners = rf_json_at(claim, "metadata", "ownerReferences");
+
+	for (size_t i = 0; i < rf_json_len(owners); i++) {
+		const struct rf_json *o = rf_json_item(owners, i);
+
+		if (rf_str_is(rf_json_str_at(o, "kind"), "Pod"))
+			return rf_json_str(rf_json_get(o, rf_str(field)));
+	}
+	return RF_STR_EMPTY;
+}
+
+bool rf_claim_is_ours(const struct rf_json *claim)
+{
+	return rf_kube_annotation(claim, RF_TENANT_LABEL).n > 0 &&
+	       rf_claim_owner(claim, "uid").n > 0;
+}
+
+bool rf_claim_orphaned(const struct rf_json *claim, const struct rf_json *pod)
+{
+	if (pod == NULL || !rf_str_eq(rf_kube_uid(pod), rf_claim_owner(claim, "uid")))
+		return true;
+	return !rf_pod_counts(pod);
+}

@@ -1,0 +1,61 @@
+/* Deletes the claims of pods that ended, vanished or were replaced by another of their name. The
+ * claim keeps its device until the node agent has let go of it: that is the agent's finalizer. */
+#include "control/private.h"
+
+/* The informers of pods and claims are not in step; only the server's own word costs a claim. */
+static int ask_server(struct rf_control *c, struct rf_arena *a, const struct rf_json *claim,
+		      bool *ret_orphaned, struct rf_err *err)
+{
+	struct rf_json *pod = NULL;
+	struct rf_str name = rf_claim_owner(claim, "name");
+	int rc = rf_kube_get(c->kube, a,
+			     rf_kube_path(a, &RF_PODS, rf_kube_namespace(claim), name, NULL), &pod,
+			     err);
+
+	if (rc < 0 && rc != -RF_NOT_FOUND)
+		return rc;
+	*ret_orphaned = rf_claim_orphaned(claim, rc == 0 ? pod : NULL);
+	return 0;
+}
+
+static int collect(struct rf_control *c, const struct rf_json *claim, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str ns = rf_kube_namespace(claim), name = rf_kube_name(claim);
+	bool orphaned = false;
+
+	if (ask_server(c, &a, claim, &orphaned, err) < 0)
+		return rf_wrap(err, "claim %.*s/%.*s: look for its pod", RF_STR(ns), RF_STR(name));
+	if (!orphaned)
+		return 0;
+	if (rf_kube_delete(c->kube, &a, rf_kube_path(&a, &RF_RESOURCECLAIMS, ns, name, NULL), -1,
+			   true, err) < 0)
+		return rf_wrap(err, "claim %.*s/%.*s: delete it", RF_STR(ns), RF_STR(name));
+	rf_info("claim %.*s/%.*s: deleted, pod %.*s has ended or is gone", RF_STR(ns), RF_STR(name),
+		RF_STR(rf_claim_owner(claim, "name")));
+	return 0;
+}
+
+bool rf_control_collect(struct rf_control *c)
+{
+	const struct rf_map_slot *slot = NULL;
+	const struct rf_json *claim = NULL;
+	bool ok = true;
+
+	while (rf_control_leads(c) &&
+	       (claim = rf_informer_next(c->informers[RF_I_CLAIMS], &slot)) != NULL) {
+		const struct rf_json *pod =
+			rf_informer_get(c->informers[RF_I_PODS], rf_kube_namespace(claim),
+					rf_claim_owner(claim, "name"));
+		struct rf_err err = RF_ERR_INIT;
+
+		if (!rf_claim_is_ours(claim) || rf_kube_deleting(claim) ||
+		    !rf_claim_orphaned(claim, pod))
+			continue;
+		if (collect(c, claim, &err) < 0) {
+			rf_warn("%s", err.msg);
+			ok = false;
+		}
+	}
+	return ok;
+}

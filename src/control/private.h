@@ -1,0 +1,169 @@
+/* Private to control/. Pure parts first: they are told what is and say what to do, and the tests
+ * hold them to it. The shell below them reads informers and writes with the client. */
+#ifndef RF_CONTROL_PRIVATE_H
+#define RF_CONTROL_PRIVATE_H
+
+#include <uv.h>
+
+#include "control/control.h"
+#include "kube/kube.h"
+#include "sched/sched.h"
+#include "tenant/tenant.h"
+#include "web/web.h"
+
+#define RF_TENANT_FINALIZER "ringfence.io/tenant"
+#define RF_SYSTEM_NAMESPACE "ringfence-system"
+#define RF_DEVICE_CLASS "gpu.ringfence.io"
+
+/* --- tenants: what is there, what should be, what to do (reconcile.c) -------------------- */
+
+/* What is there. In the process: the informers. */
+struct rf_cluster {
+	const struct rf_json *(*get)(void *ctx, const struct rf_kube_res *res, struct rf_str ns,
+				     struct rf_str name);
+	/* The object after *cursor, NULL at the end; *cursor starts as NULL. */
+	const struct rf_json *(*next)(void *ctx, const struct rf_kube_res *res,
+				      const void **cursor);
+	bool (*has_pods)(void *ctx, struct rf_str ns);
+	void *ctx;
+};
+
+enum rf_act { RF_ACT_CREATE, RF_ACT_PATCH, RF_ACT_REPLACE, RF_ACT_DELETE };
+
+struct rf_action {
+	enum rf_act act;
+	const struct rf_kube_res *res;
+	struct rf_str ns, name;
+	struct rf_json *body; /* the object, or a merge patch */
+};
+
+struct rf_tenant_plan {
+	RF_VEC(struct rf_action)
+	actions;	   /* in order; the plan owns the vector, the arena the rest */
+	const char *phase; /* Ready, Pending, Failed, Terminating */
+	const char *reason;
+	struct rf_str message;
+	bool ready; /* once the actions have succeeded */
+};
+
+void rf_tenant_plan(struct rf_arena *a, const struct rf_cluster *c, const struct rf_json *tenant,
+		    struct rf_tenant_plan *ret);
+void rf_tenant_plan_done(struct rf_tenant_plan *p);
+/* A merge patch for the status, NULL if it says that already. */
+struct rf_json *rf_tenant_status(struct rf_arena *a, const struct rf_json *tenant,
+				 const struct rf_tenant_plan *plan, int64_t now_ms);
+/* A merge patch that makes `is` say what `wanted` says, NULL if it does. Members of `is` that
+ * wanted does not mention stay, except under spec, where wanted is everything (differ.c). */
+struct rf_json *rf_object_differ(struct rf_arena *a, const struct rf_json *wanted,
+				 const struct rf_json *is);
+
+/* --- claims and bindings, as objects (claims.c) ------------------------------------------ */
+
+struct rf_json *rf_claim_object(struct rf_arena *a, const struct rf_json *pod,
+				const struct rf_sched_decision *d);
+/* The claim with its status: what is granted, and to whom. */
+struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *claim,
+				   const struct rf_json *pod, const struct rf_sched_decision *d,
+				   int64_t now_ms);
+struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, struct rf_str node);
+/* Merge patch: status.extendedResourceClaimStatus. */
+struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
+				   struct rf_str claim, const struct rf_sched_decision *d);
+/* Strategic patch: condition PodScheduled=False. NULL if the pod says so already. */
+struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod,
+				   struct rf_str reason, int64_t now_ms);
+bool rf_claim_is_ours(const struct rf_json *claim);
+struct rf_str rf_claim_owner(const struct rf_json *claim,
+			     const char *field); /* the pod's "name", "uid" */
+/* pod: what has that name now, NULL if nothing has. */
+bool rf_claim_orphaned(const struct rf_json *claim, const struct rf_json *pod);
+
+/* --- the lease (lease.c) ----------------------------------------------------------------- */
+
+#define RF_LEASE_S 15
+#define RF_LEASE_RENEW_MS 5000
+#define RF_LEASE_RETRY_MS 500
+
+struct rf_lease {
+	char me[160];
+	char seen[256];	    /* the holder and its last sign of life, as last read */
+	int64_t seen_ns;    /* since when it reads so */
+	int64_t renewed_ns; /* our last success; 0: not held */
+};
+
+enum rf_lease_move { RF_LEASE_TAKE, RF_LEASE_RENEW, RF_LEASE_WAIT };
+/* unchanged_ms: how long the lease has not changed, by our own clock. holder_dead: it was a process
+ * of this machine, and it is gone. */
+enum rf_lease_move rf_lease_judge(const struct rf_json *lease, struct rf_str me, bool holder_dead,
+				  int64_t unchanged_ms);
+/* "<boot>_<pid namespace>_<pid>_<start time>" */
+void rf_lease_identify(char *out, size_t size, pid_t pid);
+/* True only if the holder was in this boot and this pid namespace, and is no more. */
+bool rf_lease_holder_dead(struct rf_str me, struct rf_str holder);
+void rf_lease_init(struct rf_lease *l);
+int rf_lease_step(struct rf_lease *l, struct rf_kube *k, struct rf_err *err);
+bool rf_lease_held(const struct rf_lease *l);
+void rf_lease_release(struct rf_lease *l, struct rf_kube *k);
+
+/* --- the process ------------------------------------------------------------------------- */
+
+enum rf_informer_kind {
+	RF_I_TENANTS,
+	RF_I_NAMESPACES,
+	RF_I_NODES,
+	RF_I_PODS,
+	RF_I_CLAIMS,
+	RF_I_SLICES,
+	RF_I_QUEUES,
+	RF_I_QUOTAS,
+	RF_I_BINDINGS,
+	RF_I_ACCOUNTS,
+	RF_I_COUNT
+};
+
+struct rf_control {
+	const struct rf_control_opts *opts;
+	uv_loop_t loop;
+	uv_timer_t begin_timer, lease_timer, work_timer;
+	uv_signal_t term, interrupt;
+	struct rf_arena a; /* the kubeconfig's */
+	struct rf_kubeconfig config;
+	bool configured;
+	struct rf_kube *kube;
+	struct rf_informer *informers[RF_I_COUNT];
+	struct rf_control_ear {
+		struct rf_control *c;
+		enum rf_informer_kind kind;
+	} ears[RF_I_COUNT];
+	struct rf_sched *sched;
+	struct rf_map sliced; /* nodes whose devices the model was told */
+	struct rf_map told;   /* a waiting pod's uid -> when it was last told why, ms of the loop */
+	struct rf_lease lease;
+	struct rf_err failed;	/* why the process ends */
+	char complaint[256];	/* the last one logged while waiting */
+	uint64_t complained_ms; /* when an informer's was logged last, ms of the loop */
+	bool tenants_due, slices_due, pods_due, claims_due;
+	bool ready, stopping;
+	struct rf_tls *dashboard_tls;
+	struct rf_web *dashboard;
+};
+
+/* Runs what is due after the given pause; sooner if that was asked for already. */
+void rf_control_wake(struct rf_control *c, uint64_t ms);
+bool rf_control_leads(const struct rf_control *c);
+
+/* Each returns false if something has to be tried again. */
+bool rf_control_tenants(struct rf_control *c); /* tenants.c */
+bool rf_control_place(struct rf_control *c);   /* placing.c */
+bool rf_control_collect(struct rf_control *c); /* collect.c */
+
+/* Serves the page if one was asked for (dashboard.c). */
+int rf_control_dashboard(struct rf_control *c, struct rf_err *err);
+
+/* Feeding the model (feed.c). */
+void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_json *after);
+void rf_control_feed_slices(struct rf_control *c);
+void rf_control_feed_pod(struct rf_control *c, const struct rf_json *pod, struct rf_str node);
+void rf_control_feed_claim(struct rf_control *c, const struct rf_json *claim);
+
+#endif

@@ -1,0 +1,517 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "control/private.h"
+
+#define NOW INT64_C(1794717115000) /* 2026-11-15T04:31:55Z */
+
+/* --- a cluster that is a list of objects ------------------------------------------------- */
+
+struct bench {
+	struct rf_arena a;
+	struct rf_json *objects;
+	const char *pods_in; /* a namespace that has pods, or NULL */
+};
+
+static bool is_kind(const struct rf_json *o, const struct rf_kube_res *res)
+{
+	return rf_str_is(rf_json_str_at(o, "kind"), res->kind);
+}
+
+static const struct rf_json *get(void *ctx, const struct rf_kube_res *res, struct rf_str ns,
+				 struct rf_str name)
+{
+	struct bench *b = ctx;
+
+	for (size_t i = 0; i < rf_json_len(b->objects); i++) {
+		const struct rf_json *o = rf_json_item(b->objects, i);
+
+		if (is_kind(o, res) && rf_str_eq(rf_kube_namespace(o), ns) &&
+		    rf_str_eq(rf_kube_name(o), name))
+			return o;
+	}
+	return NULL;
+}
+
+static const struct rf_json *next(void *ctx, const struct rf_kube_res *res, const void **cursor)
+{
+	struct bench *b = ctx;
+	bool found = *cursor == NULL;
+
+	for (size_t i = 0; i < rf_json_len(b->objects); i++) {
+		const struct rf_json *o = rf_json_item(b->objects, i);
+
+		if (found && is_kind(o, res))
+			return *cursor = o;
+		found |= o == *cursor;
+	}
+	return NULL;
+}
+
+static bool has_pods(void *ctx, struct rf_str ns)
+{
+	struct bench *b = ctx;
+
+	return b->pods_in != NULL && rf_str_is(ns, b->pods_in);
+}
+
+static int set_up(void **state)
+{
+	struct bench *b = rf_new(struct bench);
+
+	b->objects = rf_json_array(&b->a);
+	*state = b;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct bench *b = *state;
+
+	rf_arena_done(&b->a);
+	free(b);
+	return 0;
+}
+
+static struct rf_tenant_plan plan(struct bench *b, const struct rf_json *tenant)
+{
+	struct rf_cluster c = { get, next, has_pods, b };
+	struct rf_tenant_plan p = { 0 };
+
+	rf_tenant_plan(&b->a, &c, tenant, &p);
+	return p;
+}
+
+static struct rf_json *tenant(struct bench *b, const char *spec)
+{
+	return rf_json_make(&b->a,
+			    "{'kind':'Tenant','metadata':{'name':'team-a','resourceVersion':'5',"
+			    "'finalizers':['ringfence.io/tenant']},'spec':%j}",
+			    rf_json_make(&b->a, spec));
+}
+
+static const char *words(struct bench *b, const struct rf_tenant_plan *p)
+{
+	static const char *const verbs[] = { "create", "patch", "replace", "delete" };
+	rf_auto(buf) out = RF_BUF_INIT;
+
+	for (size_t i = 0; i < p->actions.n; i++)
+		rf_buf_printf(&out, "%s%s %s %.*s/%.*s", i > 0 ? ", " : "",
+			      verbs[p->actions.at[i].act], p->actions.at[i].res->plural,
+			      RF_STR(p->actions.at[i].ns), RF_STR(p->actions.at[i].name));
+	return rf_arena_cstr(&b->a, rf_buf_str(&out));
+}
+
+static void expect(struct bench *b, const struct rf_json *t, const char *actions,
+		   const char *reason)
+{
+	struct rf_tenant_plan p = plan(b, t);
+
+	assert_string_equal(words(b, &p), actions);
+	assert_string_equal(p.reason, reason);
+	rf_tenant_plan_done(&p);
+}
+
+/* Makes what a plan creates. */
+static void settle(struct bench *b, const struct rf_json *t)
+{
+	struct rf_tenant_plan p = plan(b, t);
+
+	for (size_t i = 0; i < p.actions.n; i++) {
+		if (p.actions.at[i].act == RF_ACT_CREATE)
+			rf_json_push(&b->a, b->objects, rf_json_clone(&b->a, p.actions.at[i].body));
+	}
+	rf_tenant_plan_done(&p);
+}
+
+static struct rf_json *thing(struct bench *b, const struct rf_kube_res *res, const char *ns,
+			     const char *name)
+{
+	return (struct rf_json *)get(b, res, rf_str(ns), rf_str(name));
+}
+
+/* --- tenants
+ * ---------------------------------------------------------------------------------------- */
+
+static void a_new_tenant_gets_everything_quota_before_people(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t =
+		rf_json_make(&b->a, "{'metadata':{'name':'team-a','resourceVersion':'1'}}");
+
+	expect(b, t,
+	       "patch tenants /team-a, create queues /team-a, create namespaces /team-a, create "
+	       "resourcequotas team-a/ringfence, create serviceaccounts team-a/ringfence-owner, "
+	       "create "
+	       "rolebindings team-a/ringfence-owner",
+	       "Reconciled");
+}
+
+static void what_is_right_is_left_alone(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{'quota':{'gpus':2,'gpuMemory':'1Gi'}}");
+
+	settle(b, t);
+	expect(b, t, "", "Reconciled");
+	/* What others add, and another spelling of the same amount, is no drift. */
+	rf_json_set_str(&b->a,
+			rf_json_at(thing(b, &RF_NAMESPACES, "", "team-a"), "metadata", "labels"),
+			"kubernetes.io/metadata.name", RF_LIT("team-a"));
+	rf_json_set_str(
+		&b->a,
+		rf_json_at(thing(b, &RF_RESOURCEQUOTAS, "team-a", "ringfence"), "spec", "hard"),
+		"requests.ringfence.io/gpu-memory", RF_LIT("1024Mi"));
+	rf_json_set(&b->a, thing(b, &RF_RESOURCEQUOTAS, "team-a", "ringfence"), RF_LIT("status"),
+		    rf_json_object(&b->a));
+	expect(b, t, "", "Reconciled");
+}
+
+static void drift_is_repaired(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{'quota':{'gpus':2}}");
+	struct rf_tenant_plan p;
+
+	settle(b, t);
+	rf_json_set_str(&b->a,
+			rf_json_at(thing(b, &RF_NAMESPACES, "", "team-a"), "metadata", "labels"),
+			"pod-security.kubernetes.io/enforce", RF_LIT("privileged"));
+	rf_json_set_str(
+		&b->a,
+		rf_json_at(thing(b, &RF_RESOURCEQUOTAS, "team-a", "ringfence"), "spec", "hard"),
+		"requests.ringfence.io/gpu", RF_LIT("99"));
+	rf_json_set_str(
+		&b->a,
+		rf_json_at(thing(b, &RF_RESOURCEQUOTAS, "team-a", "ringfence"), "spec", "hard"),
+		"pods", RF_LIT("1"));
+	rf_json_del(thing(b, &RF_ROLEBINDINGS, "team-a", "ringfence-owner"), RF_LIT("subjects"));
+	p = plan(b, t);
+	assert_string_equal(words(b, &p),
+			    "patch namespaces /team-a, patch resourcequotas team-a/ringfence, "
+			    "patch rolebindings team-a/ringfence-owner");
+	assert_true(rf_json_equal(p.actions.at[0].body,
+				  rf_json_make(&b->a,
+					       "{'metadata':{'labels':{'pod-security.kubernetes.io/"
+					       "enforce':'restricted'}}}")));
+	assert_true(rf_json_equal(p.actions.at[1].body,
+				  rf_json_make(&b->a,
+					       "{'spec':{'hard':{'requests.ringfence.io/gpu':'2',"
+					       "'pods':null}}}")));
+	rf_tenant_plan_done(&p);
+}
+
+static void a_binding_to_another_role_is_replaced(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{}");
+
+	settle(b, t);
+	rf_json_set_str(
+		&b->a,
+		rf_json_at(thing(b, &RF_ROLEBINDINGS, "team-a", "ringfence-owner"), "roleRef"),
+		"name", RF_LIT("cluster-admin"));
+	expect(b, t, "replace rolebindings team-a/ringfence-owner", "Reconciled");
+}
+
+static void a_namespace_of_another_tenant_is_not_taken(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{'namespaces':['x','y']}");
+
+	rf_json_push(&b->a, b->objects,
+		     rf_json_make(&b->a, "{'kind':'Namespace','metadata':{'name':'y','labels':"
+					 "{'ringfence.io/tenant':'team-b'}}}"));
+	expect(b, t, "", "NamespaceTaken");
+}
+
+static void a_namespace_in_use_is_not_taken_but_an_empty_one_is(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{}");
+
+	rf_json_push(&b->a, b->objects,
+		     rf_json_make(&b->a, "{'kind':'Namespace','metadata':{'name':'team-a'}}"));
+	b->pods_in = "team-a";
+	expect(b, t, "", "NamespaceInUse");
+	b->pods_in = NULL;
+	expect(b, t,
+	       "create queues /team-a, patch namespaces /team-a, create resourcequotas "
+	       "team-a/ringfence, create serviceaccounts team-a/ringfence-owner, create "
+	       "rolebindings "
+	       "team-a/ringfence-owner",
+	       "Reconciled");
+}
+
+static void a_namespace_on_its_way_out_is_waited_for(void **state)
+{
+	struct bench *b = *state;
+
+	rf_json_push(&b->a, b->objects,
+		     rf_json_make(&b->a, "{'kind':'Namespace','metadata':{'name':'team-a',"
+					 "'deletionTimestamp':'2026-11-15T00:00:00Z'}}"));
+	expect(b, tenant(b, "{}"), "", "NamespaceTerminating");
+}
+
+static void an_invalid_tenant_changes_nothing_and_says_why(void **state)
+{
+	struct bench *b = *state;
+
+	expect(b, tenant(b, "{'namespaces':['kube-system']}"), "", "Invalid");
+	expect(b, tenant(b, "{'isolation':'maybe'}"), "", "Invalid");
+}
+
+static void a_tenant_that_shrinks_loses_the_namespace(void **state)
+{
+	struct bench *b = *state;
+
+	settle(b, tenant(b, "{'namespaces':['x','y']}"));
+	expect(b, tenant(b, "{'namespaces':['x']}"),
+	       "patch rolebindings x/ringfence-owner, delete namespaces /y", "Reconciled");
+}
+
+static void a_deleted_tenant_goes_after_its_namespaces(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{'namespaces':['x']}");
+
+	settle(b, t);
+	rf_json_set_str(&b->a, rf_json_at(t, "metadata"), "deletionTimestamp",
+			RF_LIT("2026-11-15T00:00:00Z"));
+	expect(b, t, "delete namespaces /x, delete queues /team-a", "Deleting");
+	rf_json_set_str(&b->a, rf_json_at(thing(b, &RF_NAMESPACES, "", "x"), "metadata"),
+			"deletionTimestamp", RF_LIT("2026-11-15T00:00:00Z"));
+	rf_json_remove(b->objects, 0); /* the queue */
+	expect(b, t, "", "Deleting");
+	b->objects = rf_json_array(&b->a);
+	expect(b, t, "patch tenants /team-a", "Deleting");
+}
+
+static void a_status_is_written_once_and_keeps_its_time(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{}"), *patch = NULL;
+	struct rf_tenant_plan p = plan(b, t);
+
+	patch = rf_tenant_status(&b->a, t, &p, NOW);
+	assert_true(rf_str_is(rf_json_str_at(patch, "status", "phase"), "Ready"));
+	assert_int_equal(rf_patch_merge(&b->a, &t, patch, NULL), 0);
+	assert_null(rf_tenant_status(&b->a, t, &p, NOW + 60000));
+	p.message = RF_LIT("something else");
+	patch = rf_tenant_status(&b->a, t, &p, NOW + 60000);
+	assert_true(
+		rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(patch, "status", "conditions"), 0),
+					 "lastTransitionTime"),
+			  "2026-11-15T04:31:55Z"));
+	rf_tenant_plan_done(&p);
+}
+
+/* --- claims
+ * ----------------------------------------------------------------------------------------- */
+
+static struct rf_json *gpu_pod(struct bench *b)
+{
+	return rf_json_make(
+		&b->a, "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'train','namespace':"
+		       "'team-a','uid':'0f8fad5b-d9cb'},'spec':{'containers':[{'name':'big',"
+		       "'resources':{'limits':{'ringfence.io/gpu':2}}},{'name':'small',"
+		       "'resources':{'limits':{'ringfence.io/gpu-memory':'1Gi',"
+		       "'ringfence.io/gpu-compute':25}}}]}}");
+}
+
+static struct rf_sched_grant three[] = {
+	{ { "big", 3 }, { "gpu-0", 5 }, INT64_C(80) << 30, 1000 },
+	{ { "big", 3 }, { "gpu-1", 5 }, INT64_C(80) << 30, 1000 },
+	{ { "small", 5 }, { "gpu-2", 5 }, INT64_C(1) << 30, 250 },
+};
+
+static struct rf_sched_decision decision(void)
+{
+	return (struct rf_sched_decision){ .verdict = RF_SCHED_BIND,
+					   .uid = RF_LIT("0f8fad5b-d9cb"),
+					   .ns = RF_LIT("team-a"),
+					   .name = RF_LIT("train"),
+					   .tenant = RF_LIT("team-a"),
+					   .node = RF_LIT("n1"),
+					   .grants = three,
+					   .n_grants = 3 };
+}
+
+static void a_claim_says_what_was_asked_and_what_was_granted(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_decision d = decision();
+	struct rf_json *pod = gpu_pod(b), *claim = rf_claim_object(&b->a, pod, &d), *full = NULL;
+	struct rf_sched_claim read = { 0 };
+
+	assert_true(rf_str_is(rf_kube_name(claim), "train-0f8fad5b"));
+	assert_true(rf_claim_is_ours(claim));
+	assert_true(rf_json_equal(
+		rf_json_at(claim, "spec", "devices", "requests"),
+		rf_json_make(
+			&b->a,
+			"[{'name':'big','exactly':{'deviceClassName':'gpu.ringfence.io',"
+			"'allocationMode':'ExactCount','count':2}},{'name':'small','exactly':"
+			"{'deviceClassName':'gpu.ringfence.io','allocationMode':'ExactCount',"
+			"'count':1,'capacity':{'requests':{'memory':'1Gi','compute':'250'}}}}]")));
+	full = rf_claim_allocated(&b->a, claim, pod, &d, NOW);
+	assert_null(rf_json_at(claim, "status"));
+	assert_true(rf_str_is(
+		rf_json_str_at(rf_json_item(rf_json_at(full, "status", "reservedFor"), 0), "uid"),
+		"0f8fad5b-d9cb"));
+	/* What the scheduler reads back is what it decided. */
+	rf_sched_read_claim(&b->a, full, &read);
+	assert_true(rf_str_is(read.node, "n1"));
+	assert_int_equal(read.n_grants, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(rf_str_eq(read.grants[i].device, three[i].device));
+		assert_true(rf_str_eq(read.grants[i].container, three[i].container));
+		assert_int_equal(read.grants[i].bytes, three[i].bytes);
+		assert_int_equal(read.grants[i].milli, three[i].milli);
+	}
+}
+
+static void a_pod_is_told_its_claim_and_its_node(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_decision d = decision();
+	struct rf_json *pod = gpu_pod(b),
+		       *o = rf_pod_claim_patch(&b->a, pod, RF_LIT("train-0f8fad5b"), &d);
+
+	assert_true(rf_json_equal(
+		rf_json_at(o, "status", "extendedResourceClaimStatus"),
+		rf_json_make(
+			&b->a,
+			"{'resourceClaimName':'train-0f8fad5b','requestMappings':[{'containerName':"
+			"'big','requestName':'big','resourceName':'ringfence.io/gpu'},"
+			"{'containerName':'small','requestName':'small','resourceName':"
+			"'ringfence.io/gpu-memory'}]}")));
+	o = rf_pod_binding(&b->a, pod, d.node);
+	assert_true(rf_str_is(rf_json_str_at(o, "target", "name"), "n1"));
+	assert_true(rf_str_is(rf_json_str_at(o, "metadata", "uid"), "0f8fad5b-d9cb"));
+}
+
+static void a_reason_to_wait_is_written_only_when_it_changes(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *pod = gpu_pod(b),
+		       *patch = rf_pod_waits_patch(&b->a, pod, RF_LIT("no card"), NOW);
+
+	assert_int_equal(rf_patch_strategic(&b->a, RF_LIT("Pod"), &pod, patch, NULL), 0);
+	assert_null(rf_pod_waits_patch(&b->a, pod, RF_LIT("no card"), NOW + 1000));
+	assert_non_null(rf_pod_waits_patch(&b->a, pod, RF_LIT("no node"), NOW + 1000));
+}
+
+static void a_claim_outlives_its_pod_only_until_it_is_collected(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_decision d = decision();
+	struct rf_json *pod = gpu_pod(b), *claim = rf_claim_object(&b->a, pod, &d);
+
+	assert_false(rf_claim_orphaned(claim, pod));
+	assert_true(rf_claim_orphaned(claim, NULL));
+	rf_json_set_str(&b->a, rf_json_ensure(&b->a, pod, "status"), "phase", RF_LIT("Succeeded"));
+	assert_true(rf_claim_orphaned(claim, pod));
+	pod = gpu_pod(b);
+	rf_json_set_str(&b->a, rf_json_at(pod, "metadata"), "uid", RF_LIT("another"));
+	assert_true(rf_claim_orphaned(claim, pod));
+	assert_false(
+		rf_claim_is_ours(rf_json_make(&b->a, "{'metadata':{'name':'somebody-elses'}}")));
+}
+
+/* --- the lease
+ * --------------------------------------------------------------------------------------- */
+
+static void a_lease_is_taken_when_free_expired_or_its_holder_dead(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *held = rf_json_make(&b->a, "{'spec':{'holderIdentity':'other',"
+						   "'leaseDurationSeconds':15}}");
+	struct rf_json *ages = rf_json_make(&b->a, "{'spec':{'holderIdentity':'other',"
+						   "'leaseDurationSeconds':100000}}");
+
+	assert_int_equal(rf_lease_judge(rf_json_make(&b->a, "{}"), RF_LIT("me"), false, 0),
+			 RF_LEASE_TAKE);
+	assert_int_equal(rf_lease_judge(held, RF_LIT("other"), false, 99999), RF_LEASE_RENEW);
+	assert_int_equal(rf_lease_judge(held, RF_LIT("me"), false, 14000), RF_LEASE_WAIT);
+	assert_int_equal(rf_lease_judge(held, RF_LIT("me"), false, 15001), RF_LEASE_TAKE);
+	assert_int_equal(rf_lease_judge(held, RF_LIT("me"), true, 0), RF_LEASE_TAKE);
+	assert_int_equal(rf_lease_judge(ages, RF_LIT("me"), false, 60001), RF_LEASE_TAKE);
+}
+
+static void a_dead_holder_of_this_machine_is_recognised(void **state)
+{
+	char me[160], child[160], elsewhere[160];
+	int gate[2];
+	pid_t pid;
+
+	rf_lease_identify(me, sizeof(me), getpid());
+	assert_false(rf_lease_holder_dead(rf_str(me), rf_str(me)));
+	assert_int_equal(pipe(gate), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		char c;
+
+		close(gate[1]);
+		_exit(read(gate[0], &c, 1) < 0); /* until the parent closes its end */
+	}
+	rf_lease_identify(child, sizeof(child), pid);
+	assert_false(rf_lease_holder_dead(rf_str(me), rf_str(child)));
+	close(gate[0]);
+	close(gate[1]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(rf_lease_holder_dead(rf_str(me), rf_str(child)));
+	/* The same number on another machine, or in another pod, says nothing. */
+	snprintf(elsewhere, sizeof(elsewhere), "x%s", child);
+	assert_false(rf_lease_holder_dead(rf_str(me), rf_str(elsewhere)));
+	assert_false(rf_lease_holder_dead(rf_str(me), RF_LIT("kube-scheduler_1")));
+	assert_false(rf_lease_holder_dead(rf_str(me), RF_STR_EMPTY));
+}
+
+static void a_pid_that_was_given_to_somebody_else_is_not_the_holder(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str holder, head;
+	char me[160];
+
+	rf_lease_identify(me, sizeof(me), getpid());
+	head = rf_str(me);
+	while (head.n > 0 && head.p[head.n - 1] != '_')
+		head.n--;
+	holder = rf_arena_printf(&a, "%.*s1", RF_STR(head)); /* our pid, another start time */
+	assert_true(rf_lease_holder_dead(rf_str(me), holder));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_new_tenant_gets_everything_quota_before_people),
+		TEST(what_is_right_is_left_alone),
+		TEST(drift_is_repaired),
+		TEST(a_binding_to_another_role_is_replaced),
+		TEST(a_namespace_of_another_tenant_is_not_taken),
+		TEST(a_namespace_in_use_is_not_taken_but_an_empty_one_is),
+		TEST(a_namespace_on_its_way_out_is_waited_for),
+		TEST(an_invalid_tenant_changes_nothing_and_says_why),
+		TEST(a_tenant_that_shrinks_loses_the_namespace),
+		TEST(a_deleted_tenant_goes_after_its_namespaces),
+		TEST(a_status_is_written_once_and_keeps_its_time),
+		TEST(a_claim_says_what_was_asked_and_what_was_granted),
+		TEST(a_pod_is_told_its_claim_and_its_node),
+		TEST(a_reason_to_wait_is_written_only_when_it_changes),
+		TEST(a_claim_outlives_its_pod_only_until_it_is_collected),
+		TEST(a_lease_is_taken_when_free_expired_or_its_holder_dead),
+		TEST(a_dead_holder_of_this_machine_is_recognised),
+		TEST(a_pid_that_was_given_to_somebody_else_is_not_the_holder),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+#include <errno.h>
+#include <string.h>
+
+#include "fence/fence.h"
+
+#define SMALL_STEP 512u
+#define SMALL_MOST (1u << 20)
+#define PAGE (2u << 20)
+
+/* The driver packs allocations of up to 1 MiB into pages of 2 MiB; what is left over when no more
+ * of the same size fits counts with them. Larger ones get whole pages. */
+uint64_t rf_footprint(uint64_t n)
+{
+	uint64_t small;
+
+	if (n > UINT64_MAX - PAGE)
+		return UINT64_MAX;
+	if (n > SMALL_MOST)
+		return (n + PAGE - 1) / PAGE * PAGE;
+	small = (n + SMALL_STEP - 1) / SMALL_STEP * SMALL_STEP;
+	return small ? PAGE / (PAGE / small) : 0;
+}
+
+static int find_card(const struct rf_fence *f, const uint8_t uuid[16])
+{
+	for (unsigned i = 0; i < f->cards; i++) {
+		if (memcmp(f->card[i].uuid, uuid, 16) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static CUresult ask_card(struct rf_fence *f, CUdevice dev, int *ret_card)
+{
+	CUuuid uuid;
+	CUresult r;
+
+	r = rf_real_or_null(RF_SYM_cuDeviceGetUuid_v2, true)
+		    ? RF_REAL(cuDeviceGetUuid_v2)(&uuid, dev)
+		    : RF_REAL(cuDeviceGetUuid)(&uuid, dev);
+	if (r != CUDA_SUCCESS)
+		return r;
+	*ret_card = find_card(f, (const uint8_t *)uuid.bytes);
+	return *ret_card < 0 ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+CUresult rf_card_of(struct rf_fence *f, CUdevice dev, unsigned *ret_card)
+{
+	int card;
+	CUresult r;
+
+	if (dev < 0 || dev >= RF_DEVICES)
+		return CUDA_ERROR_INVALID_DEVICE;
+	card = __atomic_load_n(&f->card_of[dev], __ATOMIC_RELAXED) - 1;
+	if (card < 0) {
+		r = ask_card(f, dev, &card);
+		if (r != CUDA_SUCCESS)
+			return r;
+		__atomic_store_n(&f->card_of[dev], card + 1, __ATOMIC_RELAXED);
+	}
+	*ret_card = (unsigned)card;
+	return CUDA_SUCCESS;
+}
+
+CUresult rf_current_card(struct rf_fence *f, unsigned *ret_card)
+{
+	CUdevice dev;
+	CUresult r = RF_REAL(cuCtxGetDevice)(&dev);
+
+	return r == CUDA_SUCCESS ? rf_card_of(f, dev, ret_card) : r;
+}
+
+uint64_t rf_room(struct rf_fence *f, unsigned card)
+{
+	uint64_t used;
+
+	rf_pool_refresh(f);
+	used = rf_ledger_used(&f->place, card);
+	return used < f->card[card].cap ? f->card[card].cap - used : 0;
+}
+
+CUresult rf_reserve(struct rf_fence *f, unsigned card, uint64_t bytes)
+{
+	uint64_t cap = f->card[card].cap;
+	int saved = errno;
+	int r = rf_ledger_reserve(&f->place, card, bytes, cap);
+
+	if (r == -ESTALE && rf_rejoin(f))
+		r = rf_ledger_reserve(&f->place, card, bytes, cap);
+	if (r == 0)
+		__atomic_add_fetch(&f->held[card], bytes, __ATOMIC_RELAXED);
+	errno = saved;
+	if (r == 0)
+		return CUDA_SUCCESS;
+	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_PERMITTED;
+}
+
+void rf_release(struct rf_fence *f, unsigned card, uint64_t bytes)
+{
+	__atomic_sub_fetch(&f->held[card], bytes, __ATOMIC_RELAXED);
+	rf_ledger_release(&f->place, card, bytes);
+}
+
+CUresult rf_charge_begin_on(struct rf_charge *c, struct rf_fence *f, unsigned card, uint64_t bytes)
+{
+	CUresult r = rf_reserve(f, card, bytes);
+
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && rf_pool_squeeze(f, card))
+		r = rf_reserve(f, card, bytes);
+	*c = (struct rf_charge){ .fence = f, .card = card, .bytes = bytes };
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!rf_table_room(&f->table)) {
+		rf_release(f, card, bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult rf_charge_begin(struct rf_charge *c, uint64_t bytes)
+{
+	struct rf_fence *f = rf_join();
+	CUcontext ctx = NULL;
+	unsigned card;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = rf_current_card(f, &card);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = rf_charge_begin_on(c, f, card, bytes);
+	if (r == CUDA_SUCCESS && RF_REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS)
+		c->owner = (uintptr_t)ctx;
+	return r;
+}
+
+CUresult rf_charge_undo(struct rf_charge *c, CUresult r)
+{
+	rf_table_waive(&c->fence->table);
+	rf_release(c->fence, c->card, c->bytes);
+	return r;
+}
+
+CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (actual < c->bytes)
+		rf_release(c->fence, c->card, c->bytes - actual);
+	else if (actual > c->bytes)
+		r = rf_reserve(c->fence, c->card, actual - c->bytes);
+	if (r != CUDA_SUCCESS)
+		return rf_charge_undo(c, r);
+	c->bytes = actual;
+	return CUDA_SUCCESS;
+}
+
+void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key)
+{
+	struct rf_entry e = { .key = key,
+			      .bytes = c->bytes,
+			      .owner = c->owner,
+			      .refs = 1,
+			      .space = (uint8_t)space,
+			      .card = (uint8_t)c->card };
+
+	rf_table_put(&c->fence->table, &e);
+}
+
+CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, const void *key)
+{
+	uint64_t value;
+
+	if (r != CUDA_SUCCESS)
+		return rf_charge_undo(c, r);
+	memcpy(&value, key, sizeof(value));
+	rf_charge_keep(c, space, value);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,132 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fence/fence.h"
+
+static struct rf_fence *the_fence; /* atomic; the pages stay, their content does not survive fork */
+
+static struct rf_fence *fence_pages(void)
+{
+	struct rf_fence *f = __atomic_load_n(&the_fence, __ATOMIC_ACQUIRE);
+	struct rf_fence *none = NULL;
+
+	if (f)
+		return f;
+	f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (f == MAP_FAILED)
+		return NULL;
+	if (madvise(f, sizeof(*f), MADV_WIPEONFORK) < 0 ||
+	    !__atomic_compare_exchange_n(&the_fence, &none, f, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE)) {
+		munmap(f, sizeof(*f));
+		return none;
+	}
+	return f;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool rf_uuid_parse(const char *text, uint8_t ret[16])
+{
+	const char *p = strchr(text, '-');
+	unsigned digits = 0;
+
+	for (p = p ? p + 1 : text; *p && digits < 32; p++) {
+		int d = hex_digit(*p);
+
+		if (*p == '-')
+			continue;
+		if (d < 0)
+			return false;
+		ret[digits / 2] = (uint8_t)(digits % 2 ? ret[digits / 2] | d : d << 4);
+		digits++;
+	}
+	return digits == 32 && *p == '\0';
+}
+
+static bool accept_limits(struct rf_fence *f, const struct rf_fence_limits *limits)
+{
+	f->any_cap = false;
+	for (unsigned i = 0; i < limits->count; i++) {
+		const struct rf_fence_limit *l = &limits->card[i];
+		char uuid[RF_FENCE_UUID + 1] = "";
+
+		memcpy(uuid, l->uuid, RF_FENCE_UUID);
+		if (!rf_uuid_parse(uuid, f->card[i].uuid))
+			return false;
+		f->card[i].cap = l->memory_bytes ? l->memory_bytes : UINT64_MAX;
+		f->any_cap = f->any_cap || l->memory_bytes != 0;
+	}
+	f->cards = limits->count;
+	return true;
+}
+
+/* Under the join lock. The seat starts with what the process already holds: nothing, unless it lost
+ * an earlier seat. */
+static bool ask_and_sit(struct rf_fence *f, int patience_ms)
+{
+	struct rf_terms terms;
+	struct rf_ledger_place place;
+
+	if (!rf_client_ask(patience_ms, &terms))
+		return false;
+	if (!accept_limits(f, &terms.limits) || rf_ledger_open(&place, terms.ledger_fd) < 0) {
+		close(terms.ledger_fd);
+		return false;
+	}
+	if (rf_ledger_sit(&place, f->held) < 0) {
+		munmap(place.ledger, sizeof(*place.ledger));
+		close(terms.ledger_fd);
+		return false;
+	}
+	f->place = place;
+	return true;
+}
+
+static void join(struct rf_fence *f)
+{
+	pthread_mutex_lock(&f->join_lock);
+	if (!f->joined) {
+		if (ask_and_sit(f, f->failed_once ? 0 : RF_FENCE_PATIENCE_MS))
+			__atomic_store_n(&f->joined, 1, __ATOMIC_RELEASE);
+		else
+			f->failed_once = true;
+	}
+	pthread_mutex_unlock(&f->join_lock);
+}
+
+struct rf_fence *rf_join(void)
+{
+	struct rf_fence *f = fence_pages();
+
+	if (!f)
+		return NULL;
+	if (!__atomic_load_n(&f->joined, __ATOMIC_ACQUIRE)) {
+		int saved = errno;
+
+		join(f);
+		errno = saved;
+	}
+	return __atomic_load_n(&f->joined, __ATOMIC_ACQUIRE) ? f : NULL;
+}
+
+bool rf_rejoin(struct rf_fence *f)
+{
+	int saved = errno;
+	bool ok;
+
+	pthread_mutex_lock(&f->join_lock);
+	ok = !rf_ledger_lost(&f->place) || ask_and_sit(f, RF_FENCE_PATIENCE_MS);
+	pthread_mutex_unlock(&f->join_lock);
+	errno = saved;
+	return ok;
+}

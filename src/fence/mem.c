@@ -1,0 +1,272 @@
+/* Plain allocations: cuMemAlloc and its kin, arrays. */
+#include <errno.h>
+
+#include "fence/fence.h"
+
+CUresult cuInit(unsigned int flags)
+{
+	return rf_join() ? RF_REAL(cuInit)(flags) : CUDA_ERROR_NOT_PERMITTED;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
+{
+	struct rf_charge c;
+	CUresult r = rf_charge_begin(&c, rf_footprint(bytes));
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMemAlloc_v2)(dptr, bytes);
+	return rf_charge_end(&c, r, RF_SPACE_POINTER, dptr);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+{
+	struct rf_charge c;
+	CUresult r = rf_charge_begin(&c, rf_footprint(bytes));
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMemAllocManaged)(dptr, bytes, flags);
+	return rf_charge_end(&c, r, RF_SPACE_POINTER, dptr);
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* The pitch is known only afterwards; what is reserved before is the least it can be. */
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+			    unsigned int element)
+{
+	struct rf_charge c;
+	CUdeviceptr got;
+	CUresult r = rf_charge_begin(&c, rf_footprint(times(width, height)));
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
+	if (r != CUDA_SUCCESS)
+		return rf_charge_undo(&c, r);
+	got = *dptr;
+	r = rf_charge_settle(&c, rf_footprint(times(*pitch, height)));
+	if (r == CUDA_SUCCESS)
+		rf_charge_keep(&c, RF_SPACE_POINTER, got);
+	else
+		RF_REAL(cuMemFree_v2)(got);
+	return r;
+}
+
+/* The driver frees first, then the charge goes: never the other way round. While it works, the
+ * entry is out of the table, because a new allocation may get the same address at once. */
+static CUresult drop(struct rf_fence *f, const struct rf_entry *e, CUresult r)
+{
+	if (r != CUDA_SUCCESS) {
+		rf_table_put(&f->table, e);
+		return r;
+	}
+	rf_table_waive(&f->table);
+	if (e->pooled)
+		rf_pool_freed(f, e);
+	else
+		rf_release(f, e->card, e->bytes);
+	return r;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct rf_fence *f = rf_join();
+	struct rf_entry e;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e))
+		return RF_REAL(cuMemFree_v2)(dptr);
+	return drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
+}
+
+static CUresult free_async(CUdeviceptr dptr, CUstream stream, __typeof__(&cuMemFreeAsync) real,
+			   __typeof__(&cuStreamIsCapturing) is_capturing)
+{
+	struct rf_fence *f = rf_join();
+	struct rf_entry e;
+	int capturing = 0;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	/* A captured free happens when the graph runs, if ever: the charge stays. */
+	if (is_capturing(stream, &capturing) == CUDA_SUCCESS && capturing)
+		return real(dptr, stream);
+	if (!rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e))
+		return real(dptr, stream);
+	return drop(f, &e, real(dptr, stream));
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+{
+	return free_async(dptr, stream, RF_REAL(cuMemFreeAsync), RF_REAL(cuStreamIsCapturing));
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
+{
+	return free_async(dptr, stream, RF_REAL(cuMemFreeAsync_ptsz),
+			  RF_REAL(cuStreamIsCapturing_ptsz));
+}
+
+/* --- arrays --- */
+
+/* Formats of the driver's newer, packed kinds are charged as the widest. */
+static uint64_t format_bytes(int format)
+{
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	default:
+		return 16;
+	}
+}
+
+static uint64_t or_one(uint64_t n)
+{
+	return n ? n : 1;
+}
+
+static uint64_t round_up(uint64_t n, uint64_t step)
+{
+	return n > UINT64_MAX - step ? UINT64_MAX : (n + step - 1) / step * step;
+}
+
+/* Tiles stand in blocks of 1, 2, 4, 8 or 16: the fewest that hold n tiles, or as many of the
+ * largest as it takes. */
+static uint64_t in_blocks(uint64_t n)
+{
+	uint64_t block = 1;
+
+	while (block < n && block < 16)
+		block *= 2;
+	return round_up(n, block);
+}
+
+/* An array lies in tiles of 64 bytes by 8 rows. Blocks of tiles go down the rows of a flat image or
+ * layer, and along the depth of a volume. Found by measuring; see README.md. */
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level)
+{
+	bool layered = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	uint64_t texel = times(format_bytes(d->Format), or_one(d->NumChannels));
+	uint64_t row = round_up(times(or_one(d->Width >> level), texel), 64);
+	uint64_t tiles = round_up(or_one(d->Height >> level), 8) / 8;
+	uint64_t depth = or_one(d->Depth);
+
+	if (d->Depth == 0 || layered)
+		tiles = in_blocks(tiles);
+	else
+		depth = in_blocks(or_one(d->Depth >> level));
+	return times(times(row, times(tiles, 8)), depth);
+}
+
+static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < levels && i < 64; i++) {
+		if (__builtin_add_overflow(sum, level_bytes(d, i), &sum))
+			return UINT64_MAX;
+	}
+	return rf_footprint(sum);
+}
+
+CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { 0 };
+	struct rf_charge c;
+	CUresult r;
+
+	if (!desc)
+		return CUDA_ERROR_INVALID_VALUE;
+	d.Width = desc->Width;
+	d.Height = desc->Height;
+	d.Format = desc->Format;
+	d.NumChannels = desc->NumChannels;
+	r = rf_charge_begin(&c, array_bytes(&d, 1));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuArrayCreate_v2)(array, desc);
+	return rf_charge_end(&c, r, RF_SPACE_ARRAY, array);
+}
+
+/* Memory for sparse and deferred arrays comes later, by a call that is refused. */
+static bool lends_memory(const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+	struct rf_fence *f = rf_join();
+
+	return f && f->any_cap &&
+	       (desc->Flags & (CUDA_ARRAY3D_SPARSE | RF_CU_ARRAY3D_DEFERRED_MAPPING));
+}
+
+CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+	struct rf_charge c;
+	CUresult r;
+
+	if (!desc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (lends_memory(desc))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = rf_charge_begin(&c, array_bytes(desc, 1));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuArray3DCreate_v2)(array, desc);
+	return rf_charge_end(&c, r, RF_SPACE_ARRAY, array);
+}
+
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+				unsigned int levels)
+{
+	struct rf_charge c;
+	CUresult r;
+
+	if (!desc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (lends_memory(desc))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = rf_charge_begin(&c, array_bytes(desc, or_one(levels)));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMipmappedArrayCreate)(array, desc, levels);
+	return rf_charge_end(&c, r, RF_SPACE_MIPMAP, array);
+}
+
+CUresult cuArrayDestroy(CUarray array)
+{
+	struct rf_fence *f = rf_join();
+	struct rf_entry e;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!rf_table_take(&f->table, RF_SPACE_ARRAY, (uintptr_t)array, &e))
+		return RF_REAL(cuArrayDestroy)(array);
+	return drop(f, &e, RF_REAL(cuArrayDestroy)(array));
+}
+
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
+{
+	struct rf_fence *f = rf_join();
+	struct rf_entry e;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!rf_table_take(&f->table, RF_SPACE_MIPMAP, (uintptr_t)array, &e))
+		return RF_REAL(cuMipmappedArrayDestroy)(array);
+	return drop(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
+}

@@ -1,0 +1,59 @@
+/* What the interposer and the node agent say to each other when a process first touches a card.
+ *
+ * The process connects to the socket, sends a hello, and gets one reply with two descriptors:
+ *   1. the limits: a sealed memfd holding struct rf_fence_limits. Nobody can change it any more.
+ *   2. the ledger: the container's own file (ledger.h), to be mapped shared and locked.
+ * Then the connection ends. Both sides are the same machine and the same build, so the structs
+ * travel as they lie in memory; the version says which layout that is. */
+#ifndef RF_FENCE_PROTOCOL_H
+#define RF_FENCE_PROTOCOL_H
+
+#include <stdint.h>
+
+/* Fixed when the library is built, because the environment belongs to the tenant. */
+#ifndef RF_FENCE_SOCKET
+#define RF_FENCE_SOCKET "/ringfence/run/fence.sock"
+#endif
+/* How long a process waits for an agent that may be restarting. */
+#ifndef RF_FENCE_PATIENCE_MS
+#define RF_FENCE_PATIENCE_MS 10000
+#endif
+
+#define RF_FENCE_MAGIC 0x63664652u /* "RFfc" */
+#define RF_FENCE_VERSION 1u
+#define RF_FENCE_CARDS 16
+#define RF_FENCE_UUID 64
+
+struct rf_fence_hello {
+	uint32_t magic;
+	uint32_t version;
+};
+
+enum rf_fence_status {
+	RF_FENCE_OK = 0,
+	RF_FENCE_BAD_VERSION = 1, /* no descriptors come along */
+};
+
+struct rf_fence_reply {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t status;
+	uint32_t reserved;
+};
+
+struct rf_fence_limit {
+	char uuid[RF_FENCE_UUID]; /* as NVML writes it: "GPU-<uuid>" or "MIG-<uuid>" */
+	uint64_t memory_bytes;	  /* 0: the whole card, no cap */
+	uint32_t compute_milli;	  /* thousandths of the card's time; 0 or 1000: all of it */
+	uint32_t reserved;
+};
+
+struct rf_fence_limits {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t count;
+	uint32_t reserved;
+	struct rf_fence_limit card[RF_FENCE_CARDS];
+};
+
+#endif

@@ -1,0 +1,122 @@
+/* Every driver function the fence knows by name.
+ *
+ *   HOOK(name, base, since)  defined in this library; counts, answers or checks
+ *   GATE(name, base, since)  passes on whole cards; refused as soon as a card of the fence is capped,
+ *                            because it could bring memory past the cap that is not counted yet, or
+ *                            would show other tenants' processes
+ *   AID(name)                called by the fence, never replaced
+ *
+ * base and since say what cuGetProcAddress calls the function and from which CUDA version on it
+ * hands out this variant; they matter only if the driver returns a pointer that it does not export. */
+#ifndef RF_FENCE_SYMBOLS_H
+#define RF_FENCE_SYMBOLS_H
+
+#define RF_CUDA_SYMBOLS(HOOK, GATE, AID)                                                           \
+	HOOK(cuInit, "cuInit", 2000)                                                               \
+	HOOK(cuGetProcAddress, "cuGetProcAddress", 11030)                                          \
+	HOOK(cuGetProcAddress_v2, "cuGetProcAddress", 12000)                                       \
+	HOOK(cuMemAlloc_v2, "cuMemAlloc", 3020)                                                    \
+	HOOK(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020)                                          \
+	HOOK(cuMemAllocManaged, "cuMemAllocManaged", 6000)                                         \
+	HOOK(cuMemFree_v2, "cuMemFree", 3020)                                                      \
+	HOOK(cuMemAllocAsync, "cuMemAllocAsync", 11020)                                            \
+	HOOK(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020)                                       \
+	HOOK(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020)                            \
+	HOOK(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020)                       \
+	HOOK(cuMemFreeAsync, "cuMemFreeAsync", 11020)                                              \
+	HOOK(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020)                                         \
+	HOOK(cuMemPoolCreate, "cuMemPoolCreate", 11020)                                            \
+	HOOK(cuMemPoolDestroy, "cuMemPoolDestroy", 11020)                                          \
+	HOOK(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020)                                            \
+	HOOK(cuMemCreate, "cuMemCreate", 10020)                                                    \
+	HOOK(cuMemRelease, "cuMemRelease", 10020)                                                  \
+	HOOK(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000)                    \
+	HOOK(cuMemMap, "cuMemMap", 10020)                                                          \
+	HOOK(cuMemUnmap, "cuMemUnmap", 10020)                                                      \
+	HOOK(cuArrayCreate_v2, "cuArrayCreate", 3020)                                              \
+	HOOK(cuArray3DCreate_v2, "cuArray3DCreate", 3020)                                          \
+	HOOK(cuArrayDestroy, "cuArrayDestroy", 2000)                                               \
+	HOOK(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000)                               \
+	HOOK(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000)                             \
+	HOOK(cuMemGetInfo_v2, "cuMemGetInfo", 3020)                                                \
+	HOOK(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020)                                        \
+	HOOK(cuCtxDestroy, "cuCtxDestroy", 2000)                                                   \
+	HOOK(cuCtxDestroy_v2, "cuCtxDestroy", 4000)                                                \
+	HOOK(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000)                           \
+	HOOK(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000)                         \
+	HOOK(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000)                     \
+	HOOK(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000)                             \
+	HOOK(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000)                         \
+	HOOK(cuCtxSetLimit, "cuCtxSetLimit", 3010)                                                 \
+	HOOK(cuGraphAddNode, "cuGraphAddNode", 12020)                                              \
+	HOOK(cuGraphAddNode_v2, "cuGraphAddNode", 12030)                                           \
+	GATE(cuMemAlloc, "cuMemAlloc", 2000)                                                       \
+	GATE(cuMemAllocPitch, "cuMemAllocPitch", 2000)                                             \
+	GATE(cuArrayCreate, "cuArrayCreate", 2000)                                                 \
+	GATE(cuArray3DCreate, "cuArray3DCreate", 2000)                                             \
+	GATE(cuMemGetInfo, "cuMemGetInfo", 2000)                                                   \
+	GATE(cuDeviceTotalMem, "cuDeviceTotalMem", 2000)                                           \
+	GATE(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 4010)                                       \
+	GATE(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000)                                   \
+	GATE(cuImportExternalMemory, "cuImportExternalMemory", 10000)                              \
+	GATE(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020)              \
+	GATE(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020)                  \
+	GATE(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", 11070)                \
+	GATE(cuMemPoolExportToShareableHandle, "cuMemPoolExportToShareableHandle", 11020)          \
+	GATE(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020)      \
+	GATE(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020)                              \
+	GATE(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010)                                      \
+	GATE(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010)                                 \
+	GATE(cuMulticastCreate, "cuMulticastCreate", 12010)                                        \
+	GATE(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040)                              \
+	AID(cuCtxGetDevice)                                                                        \
+	AID(cuCtxGetCurrent)                                                                       \
+	AID(cuCtxPushCurrent_v2)                                                                   \
+	AID(cuCtxPopCurrent_v2)                                                                    \
+	AID(cuDeviceGet)                                                                           \
+	AID(cuDeviceGetCount)                                                                      \
+	AID(cuDeviceGetUuid)                                                                       \
+	AID(cuDeviceGetUuid_v2)                                                                    \
+	AID(cuDeviceGetMemPool)                                                                    \
+	AID(cuDeviceGetDefaultMemPool)                                                             \
+	AID(cuDevicePrimaryCtxGetState)                                                            \
+	AID(cuMemPoolGetAttribute)                                                                 \
+	AID(cuStreamGetCtx)                                                                        \
+	AID(cuStreamIsCapturing)                                                                   \
+	AID(cuStreamIsCapturing_ptsz)                                                              \
+	AID(cuStreamSynchronize)                                                                   \
+	AID(cuStreamSynchronize_ptsz)
+
+#define RF_NVML_SYMBOLS(HOOK, GATE, AID)                                                           \
+	HOOK(nvmlInit, "", 0)                                                                      \
+	HOOK(nvmlInit_v2, "", 0)                                                                   \
+	HOOK(nvmlInitWithFlags, "", 0)                                                             \
+	HOOK(nvmlDeviceGetMemoryInfo, "", 0)                                                       \
+	HOOK(nvmlDeviceGetMemoryInfo_v2, "", 0)                                                    \
+	HOOK(nvmlDeviceGetComputeRunningProcesses, "", 0)                                          \
+	HOOK(nvmlDeviceGetComputeRunningProcesses_v2, "", 0)                                       \
+	HOOK(nvmlDeviceGetComputeRunningProcesses_v3, "", 0)                                       \
+	GATE(nvmlDeviceGetGraphicsRunningProcesses, "", 0)                                         \
+	GATE(nvmlDeviceGetGraphicsRunningProcesses_v2, "", 0)                                      \
+	GATE(nvmlDeviceGetGraphicsRunningProcesses_v3, "", 0)                                      \
+	GATE(nvmlDeviceGetMPSComputeRunningProcesses, "", 0)                                       \
+	GATE(nvmlDeviceGetMPSComputeRunningProcesses_v2, "", 0)                                    \
+	GATE(nvmlDeviceGetMPSComputeRunningProcesses_v3, "", 0)                                    \
+	GATE(nvmlDeviceGetRunningProcessDetailList, "", 0)                                         \
+	GATE(nvmlDeviceGetProcessUtilization, "", 0)                                               \
+	GATE(nvmlDeviceGetProcessesUtilizationInfo, "", 0)                                         \
+	GATE(nvmlDeviceGetAccountingPids, "", 0)                                                   \
+	GATE(nvmlDeviceGetAccountingStats, "", 0)                                                  \
+	AID(nvmlDeviceGetUUID)
+
+#define RF_SYM_ENUM(name, ...) RF_SYM_##name,
+enum rf_symbol_id {
+	RF_CUDA_SYMBOLS(RF_SYM_ENUM, RF_SYM_ENUM, RF_SYM_ENUM)
+	RF_SYM_CUDA_END,
+	RF_SYM_NVML_FIRST = RF_SYM_CUDA_END,
+	RF_SYM_NVML_BEFORE = RF_SYM_NVML_FIRST - 1,
+	RF_NVML_SYMBOLS(RF_SYM_ENUM, RF_SYM_ENUM, RF_SYM_ENUM)
+	RF_SYM_COUNT
+};
+
+#endif

@@ -1,0 +1,150 @@
+#include "fence/table.h"
+
+#include <stdlib.h>
+
+static size_t home_of(const struct rf_table *t, unsigned space, uint64_t key)
+{
+	uint64_t h = (key ^ ((uint64_t)space << 56)) * 0x9e3779b97f4a7c15ull;
+
+	return (size_t)(h >> 20) & (t->cap - 1);
+}
+
+void rf_table_lock(struct rf_table *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+void rf_table_unlock(struct rf_table *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+struct rf_entry *rf_table_find(struct rf_table *t, enum rf_space space, uint64_t key)
+{
+	if (t->cap == 0)
+		return NULL;
+	for (size_t i = home_of(t, space, key);; i = (i + 1) & (t->cap - 1)) {
+		struct rf_entry *e = &t->slots[i];
+
+		if (e->space == RF_SPACE_NONE)
+			return NULL;
+		if (e->space == space && e->key == key)
+			return e;
+	}
+}
+
+static void insert(struct rf_table *t, const struct rf_entry *e)
+{
+	size_t i = home_of(t, e->space, e->key);
+
+	while (t->slots[i].space != RF_SPACE_NONE)
+		i = (i + 1) & (t->cap - 1);
+	t->slots[i] = *e;
+	t->n++;
+}
+
+static bool grow(struct rf_table *t)
+{
+	struct rf_table bigger = { .cap = t->cap ? t->cap * 2 : 256 };
+
+	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
+	if (!bigger.slots)
+		return false;
+	for (size_t i = 0; i < t->cap; i++) {
+		if (t->slots[i].space != RF_SPACE_NONE)
+			insert(&bigger, &t->slots[i]);
+	}
+	free(t->slots);
+	t->slots = bigger.slots;
+	t->cap = bigger.cap;
+	return true;
+}
+
+bool rf_table_room(struct rf_table *t)
+{
+	bool ok = true;
+
+	rf_table_lock(t);
+	/* Two thirds full at most, so that a probe stays short and always meets an empty slot. */
+	if ((t->n + t->promised + 1) * 3 > t->cap * 2)
+		ok = grow(t);
+	if (ok)
+		t->promised++;
+	rf_table_unlock(t);
+	return ok;
+}
+
+void rf_table_waive(struct rf_table *t)
+{
+	rf_table_lock(t);
+	t->promised--;
+	rf_table_unlock(t);
+}
+
+void rf_table_put(struct rf_table *t, const struct rf_entry *e)
+{
+	struct rf_entry *old;
+
+	rf_table_lock(t);
+	t->promised--;
+	old = rf_table_find(t, e->space, e->key);
+	if (old)
+		*old = *e;
+	else
+		insert(t, e);
+	rf_table_unlock(t);
+}
+
+/* Closes the gap, so that no probe stops short of an entry that was pushed past it. */
+static void erase(struct rf_table *t, struct rf_entry *e)
+{
+	size_t mask = t->cap - 1;
+	size_t gap = (size_t)(e - t->slots);
+
+	for (size_t i = (gap + 1) & mask; t->slots[i].space != RF_SPACE_NONE; i = (i + 1) & mask) {
+		size_t home = home_of(t, t->slots[i].space, t->slots[i].key);
+
+		if (((i - home) & mask) >= ((i - gap) & mask)) {
+			t->slots[gap] = t->slots[i];
+			gap = i;
+		}
+	}
+	t->slots[gap] = (struct rf_entry){ .space = RF_SPACE_NONE };
+	t->n--;
+}
+
+bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct rf_entry *ret)
+{
+	struct rf_entry *e;
+
+	rf_table_lock(t);
+	e = rf_table_find(t, space, key);
+	if (e) {
+		*ret = *e;
+		erase(t, e);
+		t->promised++;
+	}
+	rf_table_unlock(t);
+	return e != NULL;
+}
+
+static bool belongs(const struct rf_entry *e, uint64_t owner)
+{
+	return (e->space == RF_SPACE_POINTER || e->space == RF_SPACE_ARRAY ||
+		e->space == RF_SPACE_MIPMAP) &&
+	       !e->pooled && e->owner == owner;
+}
+
+void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card)
+{
+	rf_table_lock(t);
+	for (size_t i = 0; i < t->cap;) {
+		if (!belongs(&t->slots[i], owner)) {
+			i++;
+			continue;
+		}
+		freed_by_card[t->slots[i].card] += t->slots[i].bytes;
+		erase(t, &t->slots[i]); /* may have moved another one here: look again */
+	}
+	rf_table_unlock(t);
+}

@@ -1,0 +1,57 @@
+/* Table: what this process holds, found by the name the driver gave it. Open addressing, one lock,
+ * O(1) whatever the number of live entries. */
+#ifndef RF_FENCE_TABLE_H
+#define RF_FENCE_TABLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an entry's key is; the same number may name two things in two spaces. */
+enum rf_space {
+	RF_SPACE_NONE, /* an empty slot */
+	RF_SPACE_POINTER,
+	RF_SPACE_ARRAY,
+	RF_SPACE_MIPMAP,
+	RF_SPACE_HANDLE,  /* of cuMemCreate */
+	RF_SPACE_MAPPING, /* start address of a cuMemMap */
+};
+
+struct rf_entry {
+	uint64_t key;
+	uint64_t bytes; /* charged; of a mapping: its length */
+	uint64_t owner; /* context, or pool (pooled), or the handle a mapping maps */
+	uint32_t refs;	/* handles: creates and retains not yet released */
+	uint32_t maps;	/* handles: live mappings */
+	uint8_t space;
+	uint8_t card;
+	bool pooled; /* the pool is charged, not the entry */
+};
+
+/* All zero is an empty table. */
+struct rf_table {
+	pthread_mutex_t lock;
+	struct rf_entry *slots;
+	size_t cap; /* a power of two, or 0 */
+	size_t n;
+	size_t promised; /* room taken by rf_table_room and not yet used */
+};
+
+/* Makes sure that one rf_table_put will succeed; false when the process has no memory left. Each
+ * success is followed by exactly one rf_table_put or rf_table_waive. */
+bool rf_table_room(struct rf_table *t);
+void rf_table_waive(struct rf_table *t);
+/* Replaces what has the same space and key. */
+void rf_table_put(struct rf_table *t, const struct rf_entry *e);
+/* Removes the entry and hands it out; its room stays promised until put back or waived. */
+bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct rf_entry *ret);
+/* Removes all unpooled pointers, arrays and mipmaps of a context, adding up their bytes by card. */
+void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card);
+
+/* For changes in place: find between lock and unlock. */
+void rf_table_lock(struct rf_table *t);
+void rf_table_unlock(struct rf_table *t);
+struct rf_entry *rf_table_find(struct rf_table *t, enum rf_space space, uint64_t key);
+
+#endif

@@ -1,0 +1,266 @@
+/* The ledger between processes, and the table inside one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "fence/ledger.h"
+#include "fence/table.h"
+
+static const uint64_t nothing[RF_FENCE_CARDS];
+
+static int new_ledger(void)
+{
+	struct rf_ledger *l = rf_new(struct rf_ledger);
+	int fd = memfd_create("ledger", MFD_CLOEXEC);
+
+	rf_ledger_format(l);
+	assert_int_equal(write(fd, l, sizeof(*l)), sizeof(*l));
+	free(l);
+	return fd;
+}
+
+static struct rf_ledger_place sit_down(int fd)
+{
+	struct rf_ledger_place p;
+
+	assert_int_equal(rf_ledger_open(&p, fd), 0);
+	assert_int_equal(rf_ledger_sit(&p, nothing), 0);
+	return p;
+}
+
+static void leave(struct rf_ledger_place *p)
+{
+	munmap(p->ledger, sizeof(*p->ledger));
+	close(p->fd);
+}
+
+static void a_reservation_fits_to_the_byte_or_is_refused(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+
+	assert_int_equal(rf_ledger_reserve(&p, 3, 1000, 1000), 0);
+	assert_int_equal(rf_ledger_reserve(&p, 3, 1, 1000), -ENOMEM);
+	assert_int_equal(rf_ledger_reserve(&p, 3, UINT64_MAX, 1000), -ENOMEM);
+	assert_int_equal(rf_ledger_reserve(&p, 4, 1000, 1000), 0); /* cards do not mix */
+	rf_ledger_release(&p, 3, 1);
+	assert_int_equal(rf_ledger_reserve(&p, 3, 1, 1000), 0);
+	assert_int_equal(p.ledger->refusals[3], 2);
+	rf_ledger_release(&p, 3, 5000); /* a spoiled number does not turn into a huge one */
+	assert_int_equal(rf_ledger_used(&p, 3), 0);
+	assert_int_equal(rf_ledger_used(&p, 4), 1000);
+	leave(&p);
+}
+
+static void a_file_that_is_no_ledger_is_not_opened(void **state)
+{
+	struct rf_ledger_place p;
+	int fd = memfd_create("junk", MFD_CLOEXEC);
+
+	assert_int_equal(rf_ledger_open(&p, fd), -EINVAL);
+	assert_int_equal(ftruncate(fd, sizeof(struct rf_ledger)), 0);
+	assert_int_equal(rf_ledger_open(&p, fd), -EINVAL);
+	close(fd);
+}
+
+/* Runs fn in a child that has a seat of its own, tells when it is done, and waits to be killed. */
+static pid_t neighbour(int fd, void (*fn)(struct rf_ledger_place *))
+{
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct rf_ledger_place p;
+
+		if (rf_ledger_open(&p, fd) < 0 || rf_ledger_sit(&p, nothing) < 0)
+			_exit(1);
+		fn(&p);
+		if (write(ready[1], "r", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void take_600(struct rf_ledger_place *p)
+{
+	if (rf_ledger_reserve(p, 0, 600, 1000) != 0)
+		_exit(1);
+}
+
+static void die_inside(struct rf_ledger_place *p)
+{
+	pthread_mutex_lock(&p->ledger->lock);
+}
+
+static void do_nothing(struct rf_ledger_place *p)
+{
+}
+
+static void processes_share_one_cap_and_death_gives_back(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+	struct rf_ledger_process list[4];
+	pid_t other = neighbour(p.fd, take_600);
+
+	assert_int_equal(rf_ledger_reserve(&p, 0, 401, 1000), -ENOMEM);
+	assert_int_equal(rf_ledger_reserve(&p, 0, 400, 1000), 0);
+	assert_int_equal(rf_ledger_used(&p, 0), 1000);
+	assert_int_equal(rf_ledger_list(&p, 0, list, 4), 2);
+	assert_int_equal(list[0].pid, getpid());
+	assert_int_equal(list[1].pid, other);
+	assert_int_equal(list[1].bytes, 600);
+	end(other);
+	assert_int_equal(rf_ledger_used(&p, 0), 400);
+	assert_int_equal(rf_ledger_reserve(&p, 0, 600, 1000), 0);
+	leave(&p);
+}
+
+static void nobody_waits_for_a_process_that_died_in_the_lock(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+
+	end(neighbour(p.fd, die_inside));
+	assert_int_equal(rf_ledger_reserve(&p, 0, 1000, 1000), 0);
+	end(neighbour(p.fd, do_nothing));
+	leave(&p);
+}
+
+static void the_last_seat_is_the_last_and_comes_back_after_a_death(void **state)
+{
+	int fd = new_ledger();
+	pid_t pids[RF_LEDGER_SEATS];
+	struct rf_ledger_place p;
+
+	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++)
+		pids[i] = neighbour(fd, do_nothing);
+	assert_int_equal(rf_ledger_open(&p, fd), 0);
+	assert_int_equal(rf_ledger_sit(&p, nothing), -ENOSPC);
+	end(pids[77]);
+	assert_int_equal(rf_ledger_sit(&p, nothing), 0);
+	assert_int_equal(p.seat, 77);
+	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
+		if (i != 77)
+			end(pids[i]);
+	}
+	leave(&p);
+}
+
+static void a_lost_seat_is_noticed_before_the_next_byte(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+	uint64_t held[RF_FENCE_CARDS] = { 300 };
+	int second = dup(p.fd);
+
+	assert_int_equal(rf_ledger_reserve(&p, 0, 300, 1000), 0);
+	close(second);			  /* drops the record lock: that is how POSIX has it */
+	end(neighbour(p.fd, do_nothing)); /* sits down on the seat that looks empty */
+	assert_true(rf_ledger_lost(&p));
+	assert_int_equal(rf_ledger_reserve(&p, 0, 1, 1000), -ESTALE);
+	assert_int_equal(rf_ledger_sit(&p, held), 0);
+	assert_int_equal(rf_ledger_reserve(&p, 0, 701, 1000), -ENOMEM);
+	assert_int_equal(rf_ledger_reserve(&p, 0, 700, 1000), 0);
+	leave(&p);
+}
+
+/* --- the table --- */
+
+#define KEYS 3000
+
+static void check_all(struct rf_table *t, const uint64_t *model)
+{
+	for (uint64_t k = 0; k < KEYS; k++) {
+		struct rf_entry *e = rf_table_find(t, RF_SPACE_POINTER, k << 21);
+
+		assert_int_equal(e ? e->bytes : 0, model[k]);
+	}
+}
+
+static void the_table_holds_what_a_plain_array_holds(void **state)
+{
+	struct rf_prng r = { .state = 42 };
+	struct rf_table t = { 0 };
+	static uint64_t model[KEYS];
+	struct rf_entry e;
+
+	for (int i = 0; i < 200000; i++) {
+		uint64_t k = rf_prng_below(&r, KEYS);
+
+		if (model[k]) {
+			assert_true(rf_table_take(&t, RF_SPACE_POINTER, k << 21, &e));
+			assert_int_equal(e.bytes, model[k]);
+			rf_table_waive(&t);
+			model[k] = 0;
+		} else {
+			assert_false(rf_table_take(&t, RF_SPACE_POINTER, k << 21, &e));
+			e = (struct rf_entry){ .key = k << 21,
+					       .space = RF_SPACE_POINTER,
+					       .bytes = (uint64_t)i + 1 };
+			assert_true(rf_table_room(&t));
+			rf_table_put(&t, &e);
+			model[k] = e.bytes;
+		}
+	}
+	check_all(&t, model);
+	assert_int_equal(t.promised, 0);
+	free(t.slots);
+}
+
+static void a_context_is_forgotten_and_nothing_else(void **state)
+{
+	struct rf_table t = { 0 };
+	uint64_t freed[RF_FENCE_CARDS] = { 0 };
+	struct rf_entry e;
+
+	for (uint64_t k = 1; k <= 1000; k++) {
+		e = (struct rf_entry){ .key = k,
+				       .space = RF_SPACE_POINTER,
+				       .bytes = 10,
+				       .owner = k % 3,
+				       .card = (uint8_t)(k % 2),
+				       .pooled = k % 5 == 0 };
+		assert_true(rf_table_room(&t));
+		rf_table_put(&t, &e);
+	}
+	rf_table_forget(&t, 1, freed);
+	for (uint64_t k = 1; k <= 1000; k++)
+		assert_int_equal(rf_table_find(&t, RF_SPACE_POINTER, k) != NULL,
+				 k % 3 != 1 || k % 5 == 0);
+	assert_int_equal(freed[0] + freed[1], (334 - 67) * 10);
+	free(t.slots);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_reservation_fits_to_the_byte_or_is_refused),
+		cmocka_unit_test(a_file_that_is_no_ledger_is_not_opened),
+		cmocka_unit_test(processes_share_one_cap_and_death_gives_back),
+		cmocka_unit_test(nobody_waits_for_a_process_that_died_in_the_lock),
+		cmocka_unit_test(the_last_seat_is_the_last_and_comes_back_after_a_death),
+		cmocka_unit_test(a_lost_seat_is_noticed_before_the_next_byte),
+		cmocka_unit_test(the_table_holds_what_a_plain_array_holds),
+		cmocka_unit_test(a_context_is_forgotten_and_nothing_else),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,119 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gpu/gpu.h"
+
+static void a_machine_without_driver_has_no_cards_and_a_reason(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_gpu *g = NULL;
+
+	(void)state;
+	assert_int_equal(rf_gpu_open("/nonexistent", &g, &err), -RF_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "no NVIDIA driver"));
+	assert_int_equal(rf_gpu_count(NULL), 0);
+}
+
+static struct rf_gpu *open_fake(void)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_gpu *g = NULL;
+
+	if (rf_gpu_open(FAKE_NVML_DIR, &g, &err) < 0)
+		fail_msg("%s", err.msg);
+	return g;
+}
+
+static void cards_are_read_and_a_broken_one_hides_no_other(void **state)
+{
+	struct rf_gpu *g = open_fake();
+
+	(void)state;
+	/* Three cards; the second answers nothing. */
+	assert_int_equal(rf_gpu_count(g), 2);
+	assert_string_equal(rf_gpu_card(g, 0)->uuid, "GPU-fake-0");
+	assert_int_equal(rf_gpu_card(g, 1)->index, 2);
+	assert_int_equal(rf_gpu_card(g, 1)->minor, 12);
+	assert_int_equal(rf_gpu_card(g, 0)->memory_bytes, 1000);
+	rf_gpu_free(g);
+}
+
+static void what_a_driver_does_not_say_is_minus_one(void **state)
+{
+	struct rf_gpu *g = open_fake();
+	struct rf_gpu_sample s;
+
+	(void)state;
+	rf_gpu_sample(g, 0, &s);
+	assert_int_equal(s.memory_used, 400);
+	assert_int_equal(s.temperature, 55);
+	assert_int_equal(s.power_mw, -1);
+	assert_int_equal(s.ecc_uncorrected, -1);
+	assert_false(s.lost);
+	rf_gpu_sample(g, 1, &s);
+	assert_true(s.lost);
+	assert_int_equal(s.temperature, -1);
+	rf_gpu_free(g);
+}
+
+static void a_long_process_list_is_read_whole_and_each_pid_once(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gpu *g = open_fake();
+	struct rf_gpu_process *p = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(rf_gpu_processes(g, 0, &a, &p, &n, &err), 0);
+	assert_int_equal(n, 100); /* 100 compute, of which one draws too */
+	assert_int_equal(p[7].pid, 1007);
+	assert_int_equal(p[7].bytes, 70);
+	assert_int_equal(rf_gpu_processes(g, 1, &a, &p, &n, &err), -RF_UNAVAILABLE);
+	rf_gpu_free(g);
+}
+
+static void an_xid_is_delivered_once_with_its_card(void **state)
+{
+	struct rf_gpu *g = open_fake();
+	struct rf_gpu_event e;
+
+	(void)state;
+	assert_true(rf_gpu_next_event(g, &e));
+	assert_int_equal(e.card, 1);
+	assert_int_equal(e.xid, 79);
+	assert_false(rf_gpu_next_event(g, &e));
+	rf_gpu_free(g);
+}
+
+static void faults_of_one_program_leave_the_card_in_service(void **state)
+{
+	static const int harmless[] = { 13, 31, 43, 45, 63, 94 };
+	static const int fatal[] = { 48, 79, 95, 109, 119, 120, 999, 1 };
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(harmless); i++)
+		assert_false(rf_gpu_xid_is_fatal(harmless[i]));
+	for (size_t i = 0; i < RF_COUNT(fatal); i++)
+		assert_true(rf_gpu_xid_is_fatal(fatal[i]));
+	assert_int_equal(rf_gpu_xid_kind(79), RF_XID_REBOOT);
+	assert_int_equal(rf_gpu_xid_kind(109), RF_XID_RESET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_machine_without_driver_has_no_cards_and_a_reason),
+		cmocka_unit_test(cards_are_read_and_a_broken_one_hides_no_other),
+		cmocka_unit_test(what_a_driver_does_not_say_is_minus_one),
+		cmocka_unit_test(a_long_process_list_is_read_whole_and_each_pid_once),
+		cmocka_unit_test(an_xid_is_delivered_once_with_its_card),
+		cmocka_unit_test(faults_of_one_program_leave_the_card_in_service),
+	};
+
+	return cmocka_run_group_tests_name("gpu", tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* A container's fence, from its grant. */
+#include <stdio.h>
+
+#include "node/agent.h"
+#include "node/fence_server.h"
+#include "node/fs.h"
+
+int rf_container_fence(struct rf_container *c, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_agent *g = c->worker->agent;
+	struct rf_fence_card cards[RF_GRANT_CARDS_MAX];
+	size_t position;
+
+	if (c->fence != NULL || c->grant.n == 0)
+		return 0;
+	if (g->fence_lib == NULL)
+		return rf_fail(err, RF_UNAVAILABLE,
+			       "libringfence.so is not beside the program; without it no fence "
+			       "can be set up");
+	memset(cards, 0, sizeof(cards));
+	for (size_t i = 0; i < c->grant.n; i++) {
+		if (!rf_card_ok(g, c->grant.cards[i].index, &position, err))
+			return -err->code;
+		snprintf(cards[i].uuid, sizeof(cards[i].uuid), "%s",
+			 rf_gpu_card(g->gpu, position)->uuid);
+		cards[i].memory_bytes = (uint64_t)c->grant.cards[i].memory_bytes;
+		cards[i].compute_milli = (uint32_t)c->grant.cards[i].compute_milli;
+	}
+	if (rf_fs_mkdirs(c->dir, 0700, err) < 0 ||
+	    rf_fence_server_start(&g->loop, rf_fs_path(&a, "%s/run", c->dir),
+				  rf_fs_path(&a, "%s/ledger", c->dir), cards, c->grant.n, &c->fence,
+				  err) < 0)
+		return rf_wrap(err, "fence of container %s", c->name);
+	return 0;
+}
+
+void rf_container_unfence(struct rf_container *c)
+{
+	rf_fence_server_stop(c->fence);
+	c->fence = NULL;
+}
+
+bool rf_container_figures(const struct rf_container *c, size_t i, struct rf_fence_figures *ret)
+{
+	struct rf_fence_usage u = { .used_bytes = 0 };
+
+	if (c->fence == NULL)
+		return false;
+	/* A spoiled ledger still says the cap; the rest is then zero. */
+	(void)rf_fence_server_usage(c->fence, i, &u);
+	*ret = (struct rf_fence_figures){ .used = (int64_t)u.used_bytes,
+					  .cap = (int64_t)u.cap_bytes,
+					  .processes = u.processes,
+					  .refusals = (int64_t)u.refusals };
+	return true;
+}
+
+bool rf_container_knows(const struct rf_container *c, pid_t pid)
+{
+	pid_t pids[1024];
+
+	if (c->fence == NULL)
+		return false;
+	size_t n = rf_fence_server_pids(c->fence, pids, RF_COUNT(pids));
+	for (size_t i = 0; i < RF_MIN(n, RF_COUNT(pids)); i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}

@@ -1,0 +1,331 @@
+/* Before a pod may start: its claim, its fence, its volumes; and per container, its bundle. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "node/agent.h"
+#include "node/cgroup.h"
+#include "node/fs.h"
+#include "node/image.h"
+#include "node/oci.h"
+#include "node/podenv.h"
+#include "node/volume.h"
+#include "tenant/tenant.h"
+
+#define PSA_ENFORCE "pod-security.kubernetes.io/enforce"
+
+/* --- the namespace --------------------------------------------------------------------------- */
+
+static void read_namespace(struct rf_worker *w)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *ns;
+	struct rf_err err = RF_ERR_INIT;
+
+	w->may_be_root = false; /* unless the namespace says so */
+	if (rf_kube_get(w->agent->kube, &a,
+			rf_kube_path(&a, &RF_NAMESPACES, RF_STR_EMPTY, rf_str(w->ns), NULL), &ns,
+			&err) < 0)
+		return;
+	w->may_be_root = rf_str_is(rf_kube_label(ns, PSA_ENFORCE), "privileged");
+	snprintf(w->tenant, sizeof(w->tenant), "%.*s", RF_STR(rf_kube_label(ns, RF_TENANT_LABEL)));
+}
+
+/* --- the claim ------------------------------------------------------------------------------- */
+
+static struct rf_str claim_path(struct rf_arena *a, const struct rf_worker *w)
+{
+	return rf_kube_path(a, &RF_RESOURCECLAIMS, rf_str(w->ns), rf_pod_claim_name(a, w->pod),
+			    NULL);
+}
+
+static bool has_finalizer(const struct rf_json *claim)
+{
+	const struct rf_json *list = rf_json_at(claim, "metadata", "finalizers");
+
+	for (size_t i = 0; i < rf_json_len(list); i++)
+		if (rf_str_is(rf_json_str(rf_json_item(list, i)), RF_PREPARED_FINALIZER))
+			return true;
+	return false;
+}
+
+/* With the resourceVersion that was read: somebody else's finalizer is never lost. */
+static int patch_finalizers(struct rf_worker *w, const struct rf_json *claim, bool add,
+			    struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const struct rf_json *have = rf_json_at(claim, "metadata", "finalizers");
+	struct rf_json *list = rf_json_array(&a);
+
+	for (size_t i = 0; i < rf_json_len(have); i++)
+		if (!rf_str_is(rf_json_str(rf_json_item(have, i)), RF_PREPARED_FINALIZER))
+			rf_json_push(&a, list, rf_json_clone(&a, rf_json_item(have, i)));
+	if (add)
+		rf_json_push(&a, list, rf_json_string(&a, RF_LIT(RF_PREPARED_FINALIZER)));
+	struct rf_json *patch =
+		rf_json_make(&a, "{'metadata':{'resourceVersion':%S,'finalizers':%j}}",
+			     rf_json_str_at(claim, "metadata", "resourceVersion"), list);
+	return rf_kube_patch(w->agent->kube, &a,
+			     rf_kube_path(&a, &RF_RESOURCECLAIMS, rf_kube_namespace(claim),
+					  rf_kube_name(claim), NULL),
+			     RF_PATCH_MERGE, patch, NULL, err);
+}
+
+static int check_cards(struct rf_worker *w, const struct rf_grant *grant, struct rf_err *err)
+{
+	for (size_t i = 0; i < grant->n; i++) {
+		size_t position, strangers;
+
+		if (!rf_card_ok(w->agent, grant->cards[i].index, &position, err))
+			return -err->code;
+		if (!grant->whole)
+			continue;
+		if (rf_card_strangers(w->agent, position, rf_str(w->uid), false, &strangers, err) <
+		    0)
+			return -err->code;
+		if (strangers > 0)
+			return rf_fail(err, RF_UNAVAILABLE,
+				       "card gpu-%d: %zu processes of others are still on it",
+				       grant->cards[i].index, strangers);
+	}
+	return 0;
+}
+
+static int take_grants(struct rf_worker *w, const struct rf_json *claim, struct rf_err *err)
+{
+	for (size_t i = 0; i < w->n_containers; i++) {
+		struct rf_container *c = &w->containers[i];
+
+		if (c->init)
+			continue;
+		if (rf_claim_grant(claim, rf_container_spec(c), &c->grant, err) < 0 ||
+		    check_cards(w, &c->grant, err) < 0)
+			return -err->code;
+	}
+	return 0;
+}
+
+static int prepare_claim(struct rf_worker *w, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *claim;
+
+	if (rf_kube_get(w->agent->kube, &a, claim_path(&a, w), &claim, err) < 0 ||
+	    rf_claim_check(claim, w->pod, w->agent->name, err) < 0)
+		return -err->code;
+	if (w->tenant[0] == '\0')
+		snprintf(w->tenant, sizeof(w->tenant), "%.*s",
+			 RF_STR(rf_kube_annotation(claim, RF_TENANT_LABEL)));
+	if (!has_finalizer(claim) && patch_finalizers(w, claim, true, err) < 0)
+		return rf_wrap(err, "hold claim %.*s", RF_STR(rf_kube_name(claim)));
+	if (take_grants(w, claim, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < w->n_containers; i++)
+		if (rf_container_fence(&w->containers[i], err) < 0)
+			return -err->code;
+	return 0;
+}
+
+int rf_worker_drop_claim(struct rf_worker *w, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *claim;
+	int rc = rf_kube_get(w->agent->kube, &a, claim_path(&a, w), &claim, err);
+
+	if (rc == -RF_NOT_FOUND)
+		return 0;
+	if (rc < 0)
+		return rc;
+	return has_finalizer(claim) ? patch_finalizers(w, claim, false, err) : 0;
+}
+
+/* --- ConfigMaps and Secrets ------------------------------------------------------------------ */
+
+struct source {
+	struct rf_worker *w;
+	struct rf_arena arena;
+};
+
+static int get_object(void *ctx, bool secret, struct rf_str name, const struct rf_json **ret,
+		      struct rf_err *err)
+{
+	struct source *s = ctx;
+	struct rf_json *o;
+
+	if (!rf_str_is_dns_subdomain(name))
+		return rf_fail(err, RF_INVALID, "\"%.*s\" is not a name", (int)RF_MIN(name.n, 253),
+			       name.p);
+	if (rf_kube_get(s->w->agent->kube, &s->arena,
+			rf_kube_path(&s->arena, secret ? &RF_SECRETS : &RF_CONFIGMAPS,
+				     rf_str(s->w->ns), name, NULL),
+			&o, err) < 0)
+		return -err->code;
+	*ret = o;
+	return 0;
+}
+
+/* --- a pod ----------------------------------------------------------------------------------- */
+
+static int make_volumes(struct rf_worker *w, struct rf_err *err)
+{
+	struct source s = { .w = w, .arena = RF_ARENA_INIT };
+	struct rf_podenv_source source = { get_object, &s };
+	rf_auto(arena) a = RF_ARENA_INIT;
+	int rc = rf_volumes_make(w->pod, rf_fs_path(&a, "%s/volumes", w->dir), &source, err);
+
+	rf_arena_done(&s.arena);
+	return rc;
+}
+
+static void warn_of_ignored(struct rf_worker *w)
+{
+	rf_auto(buf) what = RF_BUF_INIT;
+
+	rf_oci_ignored(w->pod, &what);
+	if (what.n > 0 && !w->warned)
+		(void)rf_kube_event(w->agent->kube, w->pod, "Warning", "NotOffered",
+				    "ringfence-node", "this node does not do: %.500s", what.p);
+	w->warned = true;
+}
+
+int rf_worker_prepare(struct rf_worker *w, struct rf_err *err)
+{
+	struct rf_gpu_ask ask;
+
+	if (rf_oci_check_pod(w->pod, err) < 0 || rf_gpu_ask_of_pod(w->pod, &ask, err) < 0)
+		return -err->code;
+	warn_of_ignored(w);
+	read_namespace(w);
+	w->needs_claim = rf_gpu_ask_any(&ask);
+	if (w->needs_claim && prepare_claim(w, err) < 0)
+		return -err->code;
+	if (rf_fs_mkdirs(w->dir, 0700, err) < 0)
+		return -err->code;
+	return make_volumes(w, err);
+}
+
+/* --- a container's bundle -------------------------------------------------------------------- */
+
+static int find_device(struct rf_arena *a, const char *path, struct rf_oci_device *ret,
+		       struct rf_err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return rf_fail_errno(err, "device node %s", path);
+	if (!S_ISCHR(st.st_mode))
+		return rf_fail(err, RF_SYSTEM, "%s is not a device node", path);
+	*ret = (struct rf_oci_device){ rf_arena_str(a, rf_str(path)), (int64_t)major(st.st_rdev),
+				       (int64_t)minor(st.st_rdev) };
+	return 0;
+}
+
+static int find_devices(struct rf_arena *a, const int *minors, size_t n, struct rf_oci_gpu *gpu,
+			struct rf_err *err)
+{
+	static const char *const control[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
+					       "/dev/nvidia-uvm-tools" };
+	struct rf_oci_device *d = rf_arena_array(a, struct rf_oci_device, n + RF_COUNT(control));
+
+	for (size_t i = 0; i < n; i++)
+		if (find_device(a, rf_fs_path(a, "/dev/nvidia%d", minors[i]), &d[gpu->n_devices++],
+				err) < 0)
+			return -err->code;
+	for (size_t i = 0; i < RF_COUNT(control); i++) {
+		/* Only the tools' node may be missing. */
+		if (!rf_fs_exists(control[i]) && i == 2)
+			continue;
+		if (find_device(a, control[i], &d[gpu->n_devices++], err) < 0)
+			return -err->code;
+	}
+	gpu->devices = d;
+	return 0;
+}
+
+static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gpu *gpu,
+		    struct rf_err *err)
+{
+	struct rf_agent *g = c->worker->agent;
+	int *minors = rf_arena_array(a, int, c->grant.n + 1);
+	size_t position;
+
+	if (c->fence == NULL)
+		return rf_fail(err, RF_INTERNAL, "container %s: no fence was set up", c->name);
+	for (size_t i = 0; i < c->grant.n; i++) {
+		if (!rf_card_ok(g, c->grant.cards[i].index, &position, err))
+			return -err->code;
+		minors[i] = rf_gpu_card(g->gpu, position)->minor;
+	}
+	*gpu = (struct rf_oci_gpu){ .run_dir = rf_fs_path(a, "%s/run", c->dir),
+				    .fence_lib = g->fence_lib,
+				    .driver_lib_dir = g->opts->driver_lib_dir,
+				    .sim_dir = g->opts->sim_dir,
+				    .minors = minors,
+				    .n_minors = c->grant.n };
+	return g->opts->sim_dir != NULL ? 0 : find_devices(a, minors, c->grant.n, gpu, err);
+}
+
+static int write_config(struct rf_arena *a, struct rf_container *c, const struct rf_oci_ask *ask,
+			struct rf_err *err)
+{
+	rf_auto(buf) text = RF_BUF_INIT;
+	struct rf_json *config;
+
+	if (rf_oci_config(a, ask, &config, err) < 0)
+		return -err->code;
+	rf_json_write(&text, config);
+	return rf_fs_write(rf_fs_path(a, "%s/config.json", c->dir), rf_buf_str(&text), 0600, false,
+			   err);
+}
+
+static int make_bundle(struct rf_arena *a, struct rf_container *c, struct source *s,
+		       struct rf_err *err)
+{
+	struct rf_worker *w = c->worker;
+	const struct rf_json *spec = rf_container_spec(c);
+	struct rf_podenv_source source = { get_object, s };
+	struct rf_str hidden[] = { rf_str(w->agent->data_dir), rf_str(w->agent->opts->pki_dir),
+				   rf_str(w->agent->opts->sim_dir) };
+	struct rf_oci_ask ask = { .pod = w->pod,
+				  .container = spec,
+				  .may_be_root = w->may_be_root,
+				  .rootfs = rf_arena_printf(a, "%s/rootfs", c->dir),
+				  .cgroup = rf_container_cgroup(a, c),
+				  .hidden = hidden,
+				  .n_hidden = w->agent->opts->sim_dir ? 3 : 2,
+				  .tools_dir = w->agent->opts->tools_dir };
+	struct rf_oci_mount *volumes;
+	struct rf_json *env;
+	struct rf_image image;
+	struct rf_oci_gpu gpu;
+
+	if (rf_image_find(a, w->agent->opts->images_dir, rf_json_str_at(spec, "image"), &image,
+			  err) < 0 ||
+	    rf_image_make_root(ask.rootfs.p, &image, err) < 0 ||
+	    rf_podenv_resolve(a, w->pod, spec, &source, &env, err) < 0 ||
+	    rf_volumes_of(a, w->pod, spec, rf_fs_path(a, "%s/volumes", w->dir), &volumes,
+			  &ask.n_volumes, err) < 0)
+		return -err->code;
+	if (c->grant.n > 0 && make_gpu(a, c, &gpu, err) < 0)
+		return -err->code;
+	ask.host_image = image.host;
+	ask.image = image.config;
+	ask.tops = image.tops;
+	ask.n_tops = image.n_tops;
+	ask.env = env;
+	ask.volumes = volumes;
+	ask.gpu = c->grant.n > 0 ? &gpu : NULL;
+	return write_config(a, c, &ask, err);
+}
+
+int rf_container_bundle(struct rf_container *c, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct source s = { .w = c->worker, .arena = RF_ARENA_INIT };
+	int rc = make_bundle(&a, c, &s, err);
+
+	rf_arena_done(&s.arena);
+	return rc;
+}

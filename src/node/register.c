@@ -1,0 +1,210 @@
+/* The Node object and its heartbeat. */
+#include <stdio.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+#include "node/agent.h"
+#include "node/fs.h"
+#include "tenant/tenant.h"
+
+#define NODE_STATUS_EVERY_MS (60 * 1000)
+#define PODS_MAX 256
+
+/* Creates it, or replaces spec and status's siblings of what is there. The pool's generation
+ * rises with every change, as readers of slices expect. */
+int rf_agent_apply(struct rf_agent *g, const struct rf_kube_res *res, struct rf_str ns,
+		   struct rf_json *object, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str path = rf_kube_path(&a, res, ns, rf_kube_name(object), NULL);
+	struct rf_json *have;
+	int rc = rf_kube_get(g->kube, &a, path, &have, err);
+
+	if (rc == -RF_NOT_FOUND)
+		return rf_kube_create(g->kube, &a, rf_kube_path(&a, res, ns, RF_STR_EMPTY, NULL),
+				      object, NULL, err);
+	if (rc < 0)
+		return rc;
+	struct rf_json *spec = rf_json_clone(&a, rf_json_at(object, "spec"));
+	struct rf_json *pool = rf_json_at(spec, "pool");
+	int64_t generation = rf_json_int(rf_json_at(have, "spec", "pool", "generation"), 0);
+	if (pool != NULL)
+		rf_json_set_int(&a, pool, "generation", generation);
+	if (rf_json_equal(spec, rf_json_at(have, "spec")))
+		return 0;
+	if (pool != NULL)
+		rf_json_set_int(&a, pool, "generation", generation + 1);
+	rf_json_set(&a, have, RF_LIT("spec"), spec);
+	return rf_kube_update(g->kube, &a, path, have, NULL, err);
+}
+
+/* --- what the machine is --------------------------------------------------------------------- */
+
+static struct rf_str first_line(struct rf_arena *a, const char *path)
+{
+	struct rf_str text = RF_STR_EMPTY, line;
+
+	(void)rf_fs_read(a, path, 4096, &text, NULL);
+	rf_str_cut(&text, '\n', &line);
+	return rf_str_trim(line);
+}
+
+static struct rf_str os_image(struct rf_arena *a)
+{
+	struct rf_str text = RF_STR_EMPTY, line;
+
+	(void)rf_fs_read(a, "/etc/os-release", 64 * 1024, &text, NULL);
+	while (text.n > 0) {
+		rf_str_cut(&text, '\n', &line);
+		if (!rf_str_starts(line, RF_LIT("PRETTY_NAME=\"")) || line.n < 15)
+			continue;
+		return rf_str_n(line.p + 13, line.n - 14);
+	}
+	return RF_LIT("Linux");
+}
+
+static struct rf_json *node_info(struct rf_arena *a)
+{
+	struct utsname u;
+
+	uname(&u);
+	return rf_json_make(
+		a,
+		"{'machineID':%S,'systemUUID':%S,'bootID':%S,'kernelVersion':%s,'osImage':%S,"
+		"'containerRuntimeVersion':'crun://1','kubeletVersion':%s,'kubeProxyVersion':'',"
+		"'operatingSystem':'linux','architecture':%s}",
+		first_line(a, "/etc/machine-id"), first_line(a, "/sys/class/dmi/id/product_uuid"),
+		first_line(a, "/proc/sys/kernel/random/boot_id"), u.release, os_image(a),
+		"v1.34.0-ringfence." RF_VERSION,
+		strcmp(u.machine, "x86_64") == 0 ? "amd64" : "arm64");
+}
+
+static struct rf_json *capacity(struct rf_arena *a, const struct rf_agent *g, bool only_healthy)
+{
+	struct sysinfo s;
+	size_t cards = 0;
+
+	sysinfo(&s);
+	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
+		cards += !only_healthy || rf_card_healthy(&g->health[i]) ? 1 : 0;
+	int64_t memory = (int64_t)s.totalram * s.mem_unit;
+	return rf_json_make(a, "{'cpu':%S,'memory':%S,'pods':%S,%s:%S}",
+			    rf_arena_printf(a, "%ld", sysconf(_SC_NPROCESSORS_ONLN)),
+			    rf_arena_printf(a, "%lldKi", (long long)memory / 1024),
+			    rf_arena_printf(a, "%d", PODS_MAX), RF_RES_GPU,
+			    rf_arena_printf(a, "%zu", cards));
+}
+
+static struct rf_json *conditions(struct rf_arena *a, const struct rf_agent *g, int64_t ready_since)
+{
+	struct rf_str now = rf_time_format(a, rf_agent_now()),
+		      since = rf_time_format(a, ready_since);
+
+	return rf_json_make(
+		a,
+		"[{'type':'Ready','status':'True','reason':'AgentReady','message':%S,"
+		"'lastHeartbeatTime':%S,'lastTransitionTime':%S},"
+		"{'type':'MemoryPressure','status':'False','reason':'NotMeasured','message':'',"
+		"'lastHeartbeatTime':%S,'lastTransitionTime':%S},"
+		"{'type':'DiskPressure','status':'False','reason':'NotMeasured','message':'',"
+		"'lastHeartbeatTime':%S,'lastTransitionTime':%S}]",
+		g->gpu ? rf_arena_printf(a, "%zu cards", rf_gpu_count(g->gpu))
+		       : rf_arena_printf(a, "no cards: %s", g->no_gpu),
+		now, since, now, since, now, since);
+}
+
+static struct rf_json *labels(struct rf_arena *a, const struct rf_agent *g)
+{
+	struct utsname u;
+
+	uname(&u);
+	return rf_json_make(
+		a,
+		"{'kubernetes.io/hostname':%S,'kubernetes.io/os':'linux','kubernetes.io/arch':%s,"
+		"'ringfence.io/gpus':%S,'ringfence.io/simulated':%s}",
+		g->name, strcmp(u.machine, "x86_64") == 0 ? "amd64" : "arm64",
+		rf_arena_printf(a, "%zu", rf_gpu_count(g->gpu)),
+		g->opts->sim_dir ? "true" : "false");
+}
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+static int send_status(struct rf_agent *g, struct rf_err *err)
+{
+	static int64_t ready_since;
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	ready_since = ready_since ? ready_since : rf_agent_now();
+	struct rf_json *status = rf_json_make(
+		&a,
+		"{'capacity':%j,'allocatable':%j,'conditions':%j,'nodeInfo':%j,"
+		"'addresses':[{'type':'InternalIP','address':%s},{'type':'Hostname','address':%S}],"
+		"'daemonEndpoints':{'kubeletEndpoint':{'Port':%d}}}",
+		capacity(&a, g, false), capacity(&a, g, true), conditions(&a, g, ready_since),
+		node_info(&a), g->opts->listen_address, g->name,
+		(int)rf_http_server_port(g->server));
+	if (rf_kube_patch(g->kube, &a, rf_kube_path(&a, &RF_NODES, RF_STR_EMPTY, g->name, "status"),
+			  RF_PATCH_MERGE, rf_json_make(&a, "{'status':%j}", status), NULL, err) < 0)
+		return rf_wrap(err, "node status");
+	g->node_told_ms = rf_agent_now();
+	return 0;
+}
+
+static int renew_lease(struct rf_agent *g, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str ns = RF_LIT("kube-node-lease");
+	struct rf_json *spec =
+		rf_json_make(&a, "{'holderIdentity':%S,'leaseDurationSeconds':40,'renewTime':%S}",
+			     g->name, rf_time_format_micro(&a, rf_agent_now()));
+	int rc = rf_kube_patch(g->kube, &a, rf_kube_path(&a, &RF_LEASES, ns, g->name, NULL),
+			       RF_PATCH_MERGE, rf_json_make(&a, "{'spec':%j}", spec), NULL, err);
+
+	if (rc != -RF_NOT_FOUND)
+		return rc;
+	return rf_kube_create(g->kube, &a, rf_kube_path(&a, &RF_LEASES, ns, RF_STR_EMPTY, NULL),
+			      rf_json_make(&a,
+					   "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease',"
+					   "'metadata':{'name':%S,'namespace':%S},'spec':%j}",
+					   g->name, ns, spec),
+			      NULL, err);
+}
+
+int rf_agent_register(struct rf_agent *g, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str path = rf_kube_path(&a, &RF_NODES, RF_STR_EMPTY, g->name, NULL);
+	struct rf_json *meta =
+		rf_json_make(&a, "{'metadata':{'name':%S,'labels':%j}}", g->name, labels(&a, g));
+	int rc = rf_kube_patch(g->kube, &a, path, RF_PATCH_MERGE, meta, NULL, err);
+
+	if (rc == -RF_NOT_FOUND) {
+		rf_json_set_str(&a, meta, "apiVersion", RF_LIT("v1"));
+		rf_json_set_str(&a, meta, "kind", RF_LIT("Node"));
+		rc = rf_kube_create(g->kube, &a,
+				    rf_kube_path(&a, &RF_NODES, RF_STR_EMPTY, RF_STR_EMPTY, NULL),
+				    meta, NULL, err);
+	}
+	if (rc < 0)
+		return rf_wrap(err, "register node %.*s", RF_STR(g->name));
+	if (send_status(g, err) < 0 || renew_lease(g, err) < 0)
+		return -err->code;
+	g->node_registered = true;
+	return 0;
+}
+
+void rf_agent_heartbeat(struct rf_agent *g)
+{
+	struct rf_err err = RF_ERR_INIT;
+	int rc;
+
+	if (!g->node_registered)
+		return;
+	rc = renew_lease(g, &err);
+	if (rc == 0 && rf_agent_now() - g->node_told_ms >= NODE_STATUS_EVERY_MS)
+		rc = send_status(g, &err);
+	if (rc == -RF_NOT_FOUND) /* somebody deleted the Node */
+		rc = rf_agent_register(g, &err);
+	if (rc < 0)
+		rf_warn("heartbeat: %s", err.msg);
+}

@@ -1,0 +1,124 @@
+/* The cap, checked from outside: what NVML says a container's processes hold, against its grant.
+ * The interposer keeps honest programs in; this makes going around it not pay. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "node/agent.h"
+#include "node/cgroup.h"
+
+/* What a process costs on a card before it allocates anything (context, code): not the tenant's
+ * choice, and not counted by the fence. */
+#define CONTEXT_ALLOWANCE (1024LL * 1024 * 1024)
+
+static void end_container(struct rf_container *c, const char *reason, const char *message)
+{
+	struct rf_worker *w = c->worker;
+
+	if (c->kill_reason[0] != '\0')
+		return; /* on its way */
+	snprintf(c->kill_reason, sizeof(c->kill_reason), "%s", reason);
+	snprintf(c->kill_message, sizeof(c->kill_message), "%s", message);
+	rf_warn("pod %s/%s: container %s ended: %s: %s", w->ns, w->name, c->name, reason, message);
+	rf_container_signal(c, SIGKILL);
+	(void)rf_kube_event(w->agent->kube, w->pod, "Warning", reason, "ringfence-node",
+			    "container %s: %s", c->name, message);
+}
+
+struct load {
+	struct rf_container *container;
+	int64_t bytes, cap;
+	size_t processes;
+	pid_t unknown[16];
+	size_t n_unknown;
+};
+
+static struct rf_container *container_of(struct rf_agent *g, struct rf_arena *a, pid_t pid)
+{
+	struct rf_str uid, name;
+	struct rf_worker *w;
+
+	if (!rf_cgroup_of_pid(a, pid, g->instance, &uid, &name))
+		return NULL;
+	w = rf_map_get(&g->workers, uid);
+	return w != NULL ? rf_worker_container(w, name) : NULL;
+}
+
+static int64_t cap_on(const struct rf_container *c, int index)
+{
+	for (size_t i = 0; i < c->grant.n; i++)
+		if (c->grant.cards[i].index == index)
+			return c->grant.cards[i].memory_bytes;
+	return 0;
+}
+
+static bool was_suspect(const struct rf_container *c, pid_t pid)
+{
+	for (size_t i = 0; i < c->n_suspects; i++)
+		if (c->suspects[i] == pid)
+			return true;
+	return false;
+}
+
+/* A process is given one look's time to reach the fence after it reached the card. */
+static void judge(const struct load *l, int index)
+{
+	struct rf_container *c = l->container;
+	char message[200];
+
+	for (size_t i = 0; i < l->n_unknown; i++) {
+		if (!was_suspect(c, l->unknown[i]))
+			continue;
+		snprintf(message, sizeof(message), "process %d uses card gpu-%d without the fence",
+			 (int)l->unknown[i], index);
+		end_container(c, "FenceBypassed", message);
+	}
+	if (l->bytes > l->cap + (int64_t)l->processes * CONTEXT_ALLOWANCE) {
+		snprintf(message, sizeof(message),
+			 "holds %lld bytes of card gpu-%d, its cap is %lld", (long long)l->bytes,
+			 index, (long long)l->cap);
+		end_container(c, "OverMemoryCap", message);
+	}
+	c->n_suspects = l->n_unknown;
+	memcpy(c->suspects, l->unknown, sizeof(c->suspects));
+}
+
+static struct load *load_of(struct load *loads, size_t *n, struct rf_container *c, int64_t cap)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (loads[i].container == c)
+			return &loads[i];
+	loads[*n] = (struct load){ .container = c, .cap = cap };
+	return &loads[(*n)++];
+}
+
+static void watch_card(struct rf_agent *g, size_t position)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	int index = rf_gpu_card(g->gpu, position)->index;
+	struct rf_gpu_process *p;
+	size_t n, n_loads = 0;
+
+	if (rf_gpu_processes(g->gpu, position, &a, &p, &n, NULL) < 0 || n == 0)
+		return;
+	struct load *loads = rf_arena_array(&a, struct load, n);
+	for (size_t i = 0; i < n; i++) {
+		struct rf_container *c = container_of(g, &a, p[i].pid);
+		int64_t cap = c != NULL ? cap_on(c, index) : 0;
+
+		if (cap == 0)
+			continue; /* a whole card, or not a container of ours */
+		struct load *l = load_of(loads, &n_loads, c, cap);
+		l->bytes += RF_MAX(p[i].bytes, 0);
+		l->processes++;
+		if (!rf_container_knows(c, p[i].pid) && l->n_unknown < RF_COUNT(l->unknown))
+			l->unknown[l->n_unknown++] = p[i].pid;
+	}
+	for (size_t i = 0; i < n_loads; i++)
+		judge(&loads[i], index);
+}
+
+void rf_agent_watch_caps(struct rf_agent *g)
+{
+	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
+		watch_card(g, i);
+}

@@ -1,0 +1,147 @@
+/* sched: where pods go. A model is told what exists (nodes, cards, tenants, pods, claims), and a
+ * cycle says what to do about each pending pod. Pure: no clock, no network, no randomness; the same
+ * facts in any order give the same decisions. Integers only: bytes, thousandths, counts.
+ *
+ * Records are copied when told. Telling the same thing again replaces it; what carries a
+ * resourceVersion is not replaced by an older one, so that a caller may tell the model what it just
+ * wrote before the server's watch repeats it. */
+#ifndef RF_SCHED_H
+#define RF_SCHED_H
+
+#include "base/base.h"
+#include "codec/json.h"
+#include "tenant/tenant.h"
+
+/* --- facts ------------------------------------------------------------------------------- */
+
+struct rf_sched_pair {
+	struct rf_str key, value;
+};
+
+struct rf_sched_taint {
+	struct rf_str key, value, effect;
+};
+
+struct rf_sched_toleration {
+	struct rf_str key, value, effect; /* empty key: every key; empty effect: every effect */
+	bool any_value;			  /* operator Exists */
+};
+
+struct rf_sched_node {
+	struct rf_str name;
+	int64_t cpu_milli, memory, pods; /* what pods may use: allocatable */
+	bool ready;
+	bool cordoned;
+	struct rf_sched_pair *labels;
+	size_t n_labels;
+	struct rf_sched_taint *taints;
+	size_t n_taints;
+};
+
+struct rf_sched_device {
+	struct rf_str name;  /* "gpu-0" */
+	struct rf_str model; /* for people; may be empty */
+	struct rf_str fault; /* why it is not to be used; empty: healthy */
+	int64_t memory;	     /* bytes */
+	int64_t milli;	     /* compute: 1000 */
+};
+
+struct rf_sched_container {
+	struct rf_str name;
+	struct rf_gpu_ask ask;
+};
+
+struct rf_sched_pod {
+	struct rf_str uid, ns, name;
+	int64_t rv;
+	struct rf_str node; /* empty: pending */
+	bool ended;	    /* Succeeded or Failed */
+	bool deleting;
+	int64_t priority, created_ms;
+	int64_t cpu_milli, memory; /* requests */
+	struct rf_str os;	   /* empty: linux */
+	struct rf_str unsupported; /* a demand this scheduler cannot honour; empty: none */
+	struct rf_sched_container *containers;
+	size_t n_containers;
+	struct rf_sched_pair *selector;
+	size_t n_selector;
+	struct rf_sched_toleration *tolerations;
+	size_t n_tolerations;
+};
+
+/* One device for one container. */
+struct rf_sched_grant {
+	struct rf_str container, device;
+	int64_t bytes, milli;
+};
+
+/* What a ResourceClaim object holds. It holds until the object is gone. */
+struct rf_sched_claim {
+	struct rf_str ns, name, pod_uid, tenant;
+	int64_t rv;
+	bool deleting;
+	struct rf_str node; /* empty: not allocated yet */
+	struct rf_sched_grant *grants;
+	size_t n_grants;
+};
+
+struct rf_sched;
+struct rf_sched *rf_sched_new(void);
+void rf_sched_free(struct rf_sched *s);
+RF_DEFINE_AUTO_PTR(sched);
+
+void rf_sched_put_node(struct rf_sched *s, const struct rf_sched_node *n);
+void rf_sched_del_node(struct rf_sched *s, struct rf_str name);
+/* All cards of a node, at once. */
+void rf_sched_put_devices(struct rf_sched *s, struct rf_str node,
+			  const struct rf_sched_device *devices, size_t n);
+void rf_sched_put_tenant(struct rf_sched *s, const struct rf_tenant *t);
+void rf_sched_del_tenant(struct rf_sched *s, struct rf_str name);
+/* tenant empty: a namespace that belongs to no tenant. */
+void rf_sched_put_namespace(struct rf_sched *s, struct rf_str name, struct rf_str tenant);
+void rf_sched_del_namespace(struct rf_sched *s, struct rf_str name);
+void rf_sched_put_pod(struct rf_sched *s, const struct rf_sched_pod *p);
+void rf_sched_del_pod(struct rf_sched *s, struct rf_str uid);
+void rf_sched_put_claim(struct rf_sched *s, const struct rf_sched_claim *c);
+void rf_sched_del_claim(struct rf_sched *s, struct rf_str ns, struct rf_str name);
+
+/* --- decisions --------------------------------------------------------------------------- */
+
+enum rf_sched_verdict {
+	RF_SCHED_BIND,	  /* to node, with these grants (none: no GPU asked for) */
+	RF_SCHED_WAIT,	  /* reason says why, and what to do */
+	RF_SCHED_RELEASE, /* its claim points at what is no longer there: delete the claim, plan
+			     anew */
+};
+
+struct rf_sched_decision {
+	enum rf_sched_verdict verdict;
+	struct rf_str uid, ns, name; /* the pod */
+	struct rf_str tenant;
+	struct rf_str node;
+	bool promised; /* the claim is allocated already: only bind */
+	struct rf_sched_grant *grants;
+	size_t n_grants;
+	struct rf_str reason;
+};
+
+/* One decision per pending pod, in the order to carry them out: promises first, then by creation
+ * time and uid; a tenant's own pods trade places by priority, which cannot pass another tenant's.
+ * Each decision counts on those before it. Everything returned lives in the arena. */
+void rf_sched_cycle(const struct rf_sched *s, struct rf_arena *a, struct rf_sched_decision **ret,
+		    size_t *ret_n);
+
+/* --- reading Kubernetes objects ---------------------------------------------------------- */
+
+/* Strings point into the object or the arena. */
+void rf_sched_read_node(struct rf_arena *a, const struct rf_json *node, struct rf_sched_node *ret);
+/* Fails if its GPU ask makes no sense (admission refuses such pods). */
+int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_sched_pod *ret,
+		      struct rf_err *err);
+void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
+			 struct rf_sched_claim *ret);
+/* Adds ringfence's devices of one ResourceSlice to the list. */
+void rf_sched_read_slice(struct rf_arena *a, const struct rf_json *slice,
+			 struct rf_sched_device **devices, size_t *n);
+
+#endif

@@ -1,0 +1,339 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tenant/tenant.h"
+
+#define GI (INT64_C(1) << 30)
+
+static int parse(struct rf_arena *a, const char *spec, struct rf_tenant *ret, struct rf_err *err)
+{
+	return rf_tenant_parse(
+		a,
+		rf_json_make(a, "{'metadata':{'name':'team-a'},'spec':%j}", rf_json_make(a, spec)),
+		ret, err);
+}
+
+static void a_tenant_without_words_gets_the_careful_defaults(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_tenant t = { 0 };
+
+	assert_int_equal(parse(&a, "{}", &t, NULL), 0);
+	assert_int_equal(t.isolation, RF_ISOLATION_GPU);
+	assert_true(rf_str_is(t.trust_domain, "team-a"));
+	assert_int_equal(t.n_namespaces, 1);
+	assert_true(rf_str_is(t.namespaces[0], "team-a"));
+	assert_int_equal(t.quota_gpus, 0);
+	assert_int_equal(t.quota_gpu_memory, 0);
+	assert_int_equal(t.quota_pods, -1);
+	assert_int_equal(t.queue_weight, 1);
+}
+
+static void a_tenant_with_words_is_read_as_written(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_tenant t = { 0 };
+
+	assert_int_equal(parse(&a,
+			       "{'owners':[{'kind':'User','name':'alice'},{'kind':'ServiceAccount',"
+			       "'name':'ci','namespace':'build'}],'namespaces':['x','y'],"
+			       "'isolation':'share','trustDomain':'research','quota':{'gpus':'2',"
+			       "'gpuMemory':'80Gi','pods':20},'queue':{'weight':3}}",
+			       &t, NULL),
+			 0);
+	assert_int_equal(t.isolation, RF_ISOLATION_SHARE);
+	assert_true(rf_str_is(t.trust_domain, "research"));
+	assert_int_equal(t.n_namespaces, 2);
+	assert_int_equal(t.quota_gpus, 2);
+	assert_int_equal(t.quota_gpu_memory, 80 * GI);
+	assert_int_equal(t.quota_pods, 20);
+	assert_int_equal(t.queue_weight, 3);
+}
+
+static void a_tenant_that_is_wrong_is_refused_with_the_field(void **state)
+{
+	static const struct {
+		const char *spec, *message;
+	} rows[] = {
+		{ "[]", "tenant team-a: spec: must be an object" },
+		{ "{'izolation':'node'}", "tenant team-a: spec.izolation: there is no such field; "
+					  "there are: owners, namespaces, "
+					  "isolation, trustDomain, quota, queue" },
+		{ "{'isolation':'Node'}",
+		  "tenant team-a: spec.isolation: must be node, gpu, slice, share or cooperative" },
+		{ "{'isolation':1}",
+		  "tenant team-a: spec.isolation: must be node, gpu, slice, share or cooperative" },
+		{ "{'namespaces':['kube-system']}", "tenant team-a: spec.namespaces: kube-system "
+						    "belongs to the system; choose another" },
+		{ "{'namespaces':['default']}",
+		  "tenant team-a: spec.namespaces: default belongs to the system; choose another" },
+		{ "{'namespaces':['a','a']}", "tenant team-a: spec.namespaces: a is there twice" },
+		{ "{'namespaces':['../x']}", "tenant team-a: spec.namespaces: each must be a "
+					     "namespace's name: lower-case letters, "
+					     "digits and -" },
+		{ "{'namespaces':'a'}", "tenant team-a: spec.namespaces: must be a list of names" },
+		{ "{'owners':[{'kind':'Robot','name':'r'}]}",
+		  "tenant team-a: spec.owners.kind: must be User, Group or ServiceAccount" },
+		{ "{'owners':[{'kind':'User'}]}",
+		  "tenant team-a: spec.owners.name: must be a name of at most 253 characters" },
+		{ "{'quota':{'gpus':-1}}", "tenant team-a: spec.quota.gpus: must be a whole number "
+					   "from 0 to 1000000, not -1" },
+		{ "{'quota':{'gpus':'500m'}}", "tenant team-a: spec.quota.gpus: must be a whole "
+					       "number from 0 to 1000000, not 500m" },
+		{ "{'quota':{'gpu':1}}", "tenant team-a: spec.quota.gpu: there is no such field; "
+					 "there are: gpus, gpuMemory, pods" },
+		{ "{'queue':{'weight':0}}", "tenant team-a: spec.queue.weight: must be a whole "
+					    "number from 1 to 1000000, not 0" },
+		{ "{'trustDomain':''}", "tenant team-a: spec.trustDomain: must be a name: "
+					"lower-case letters, digits and -, at "
+					"most 63" },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		rf_auto(arena) a = RF_ARENA_INIT;
+		struct rf_err err = RF_ERR_INIT;
+		struct rf_tenant t = { 0 };
+
+		assert_int_equal(parse(&a, rows[i].spec, &t, &err), -RF_INVALID);
+		assert_string_equal(err.msg, rows[i].message);
+	}
+}
+
+/* --- asks -------------------------------------------------------------------------------- */
+
+static int ask(const char *resources, struct rf_gpu_ask *ret, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	return rf_gpu_ask_of_container(
+		rf_json_make(&a, "{'name':'c','resources':%j}", rf_json_make(&a, resources)), ret,
+		err);
+}
+
+static void whole_cards_and_shares_are_read_from_limits(void **state)
+{
+	struct rf_gpu_ask got = { 0 };
+
+	assert_int_equal(ask("{'limits':{'ringfence.io/gpu':'2','cpu':'1'}}", &got, NULL), 0);
+	assert_int_equal(got.cards, 2);
+	assert_int_equal(
+		ask("{'limits':{'ringfence.io/gpu-memory':'10Gi','ringfence.io/gpu-compute':25},"
+		    "'requests':{'ringfence.io/gpu-memory':'10240Mi'}}",
+		    &got, NULL),
+		0);
+	assert_int_equal(got.cards, 0);
+	assert_int_equal(got.share_bytes, 10 * GI);
+	assert_int_equal(got.share_milli, 250);
+	assert_int_equal(ask("{}", &got, NULL), 0);
+	assert_false(rf_gpu_ask_any(&got));
+}
+
+static void asks_that_make_no_sense_are_refused_with_a_remedy(void **state)
+{
+	static const struct {
+		const char *resources, *message;
+	} rows[] = {
+		{ "{'limits':{'ringfence.io/gpu':1,'ringfence.io/gpu-memory':'1Gi'}}",
+		  "container \"c\": ringfence.io/gpu: a container asks for whole cards or for a "
+		  "share, not "
+		  "for both; remove one" },
+		{ "{'limits':{'ringfence.io/gpu-compute':50}}",
+		  "container \"c\": ringfence.io/gpu-compute: needs ringfence.io/gpu-memory beside "
+		  "it" },
+		{ "{'limits':{'ringfence.io/gpu-memory':'1Gi','ringfence.io/gpu-compute':101}}",
+		  "container \"c\": ringfence.io/gpu-compute: limit must be a whole number from 0 "
+		  "to 100, "
+		  "not 101" },
+		{ "{'limits':{'ringfence.io/gpu-memory':'1Gi','ringfence.io/gpu-compute':0}}",
+		  "container \"c\": ringfence.io/gpu-compute: must be 1 to 100; leave it out to "
+		  "reserve "
+		  "none" },
+		{ "{'limits':{'ringfence.io/gpu':'500m'}}",
+		  "container \"c\": ringfence.io/gpu: limit must be a whole number from 0 to 1024, "
+		  "not "
+		  "500m" },
+		{ "{'limits':{'ringfence.io/gpu':-1}}",
+		  "container \"c\": ringfence.io/gpu: limit must be a whole number from 0 to 1024, "
+		  "not -1" },
+		{ "{'limits':{'ringfence.io/gpu':1},'requests':{'ringfence.io/gpu':2}}",
+		  "container \"c\": ringfence.io/gpu: the request must equal the limit; set the "
+		  "limit and "
+		  "leave the request out" },
+		{ "{'requests':{'ringfence.io/gpu':1}}",
+		  "container \"c\": ringfence.io/gpu: the request must equal the limit; set the "
+		  "limit and "
+		  "leave the request out" },
+		{ "{'limits':{'ringfence.io/gpus':1}}",
+		  "container \"c\": resources.limits.ringfence.io/gpus: there is no such resource; "
+		  "there "
+		  "are ringfence.io/gpu, ringfence.io/gpu-memory and ringfence.io/gpu-compute" },
+		{ "{'limits':{'ringfence.io/gpu':[1]}}",
+		  "container \"c\": ringfence.io/gpu: limit must be a whole number from 0 to 1024, "
+		  "not " },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_err err = RF_ERR_INIT;
+		struct rf_gpu_ask got = { .cards = -7 };
+
+		assert_int_equal(ask(rows[i].resources, &got, &err), -RF_INVALID);
+		assert_string_equal(err.msg, rows[i].message);
+		assert_int_equal(got.cards, -7);
+	}
+}
+
+static void a_pod_asks_for_the_sum_of_its_containers(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gpu_ask got = { 0 };
+	struct rf_json *pod = rf_json_make(
+		&a, "{'spec':{'containers':[{'resources':{'limits':{'ringfence.io/gpu':1}}},"
+		    "{'resources':{'limits':{'ringfence.io/gpu-memory':'2Gi',"
+		    "'ringfence.io/gpu-compute':10}}},{'resources':{'limits':{'ringfence.io/"
+		    "gpu':2}}}]}}");
+
+	assert_int_equal(rf_gpu_ask_of_pod(pod, &got, NULL), 0);
+	assert_int_equal(got.cards, 3);
+	assert_int_equal(got.share_bytes, 2 * GI);
+	assert_int_equal(got.share_milli, 100);
+}
+
+static void only_ordinary_containers_may_ask(void **state)
+{
+	static const char *const pods[] = {
+		"{'spec':{'initContainers':[{'name':'i','resources':{'limits':{'ringfence.io/"
+		"gpu':1}}}]}}",
+		"{'spec':{'ephemeralContainers':[{'name':'e','resources':{'limits':{'ringfence.io/"
+		"x':1}}}]}}",
+		"{'spec':{'resources':{'limits':{'ringfence.io/gpu':1}},'containers':[]}}",
+	};
+
+	for (size_t i = 0; i < RF_COUNT(pods); i++) {
+		rf_auto(arena) a = RF_ARENA_INIT;
+		struct rf_gpu_ask got = { 0 };
+		struct rf_err err = RF_ERR_INIT;
+
+		assert_int_equal(rf_gpu_ask_of_pod(rf_json_make(&a, pods[i]), &got, &err),
+				 -RF_INVALID);
+		assert_non_null(strstr(err.msg, "move the limit"));
+	}
+}
+
+static void a_share_needs_a_tenant_that_shares(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *pod =
+		rf_json_make(&a, "{'metadata':{'name':'train','namespace':'team-a'}}");
+	struct rf_gpu_ask share = { .share_bytes = GI }, card = { .cards = 1 };
+
+	for (int i = RF_ISOLATION_NODE; i <= RF_ISOLATION_COOPERATIVE; i++) {
+		struct rf_tenant t = { .name = RF_LIT("team-a"),
+				       .isolation = (enum rf_isolation)i };
+		struct rf_err err = RF_ERR_INIT;
+		bool shares = i == RF_ISOLATION_SHARE || i == RF_ISOLATION_COOPERATIVE;
+
+		assert_int_equal(rf_tenant_allows(&t, pod, &card, &err), 0);
+		assert_int_equal(rf_tenant_allows(&t, pod, &share, &err),
+				 shares ? 0 : -RF_FORBIDDEN);
+		if (!shares)
+			assert_non_null(strstr(err.msg, "ask for whole cards"));
+	}
+}
+
+static void claims_are_named_after_pod_and_uid_and_fit(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	char longest[254] = { 0 };
+	struct rf_str name;
+
+	name = rf_pod_claim_name(&a, rf_json_make(&a, "{'metadata':{'name':'train','uid':"
+						      "'0f8fad5b-d9cb-469f-a165-70867728950e'}}"));
+	assert_true(rf_str_is(name, "train-0f8fad5b"));
+	memset(longest, 'a', 253);
+	longest[242] = '.';
+	longest[243] = '-';
+	name = rf_pod_claim_name(
+		&a, rf_json_make(&a, "{'metadata':{'name':%s,'uid':'12345678-9'}}", longest));
+	assert_true(name.n <= 253);
+	assert_true(rf_str_is_dns_subdomain(name));
+	assert_true(rf_str_ends(name, RF_LIT("a-12345678")));
+}
+
+static void ended_pods_hold_nothing(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	assert_true(rf_pod_counts(rf_json_make(&a, "{}")));
+	assert_true(rf_pod_counts(rf_json_make(&a, "{'status':{'phase':'Running'}}")));
+	assert_false(rf_pod_counts(rf_json_make(&a, "{'status':{'phase':'Succeeded'}}")));
+	assert_false(rf_pod_counts(rf_json_make(&a, "{'status':{'phase':'Failed'}}")));
+}
+
+/* --- objects ----------------------------------------------------------------------------- */
+
+static const struct rf_json *find(const struct rf_json *all, const char *kind, const char *ns)
+{
+	for (size_t i = 0; i < rf_json_len(all); i++) {
+		const struct rf_json *o = rf_json_item(all, i);
+
+		if (rf_str_is(rf_json_str_at(o, "kind"), kind) &&
+		    rf_str_is(rf_json_str_at(o, "metadata", "namespace"), ns))
+			return o;
+	}
+	return NULL;
+}
+
+static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *tenant = rf_json_make(
+		&a,
+		"{'metadata':{'name':'team-a'},'spec':{'owners':[{'kind':'User','name':'alice'}],"
+		"'namespaces':['x','y'],'quota':{'gpus':2,'gpuMemory':'1536Mi'}}}");
+	struct rf_tenant t = { 0 };
+	const struct rf_json *all, *o;
+
+	assert_int_equal(rf_tenant_parse(&a, tenant, &t, NULL), 0);
+	all = rf_tenant_objects(&a, tenant, &t);
+	assert_int_equal(rf_json_len(all), 9);
+	for (size_t i = 0; i < rf_json_len(all); i++)
+		assert_true(rf_str_is(
+			rf_json_str_at(rf_json_item(all, i), "metadata", "labels", RF_TENANT_LABEL),
+			"team-a"));
+	o = find(all, "Namespace", "");
+	assert_true(rf_str_is(
+		rf_json_str_at(o, "metadata", "labels", "pod-security.kubernetes.io/enforce"),
+		"restricted"));
+	o = find(all, "ResourceQuota", "y");
+	assert_true(
+		rf_json_equal(rf_json_at(o, "spec", "hard"),
+			      rf_json_make(&a, "{'requests.ringfence.io/gpu':'2',"
+					       "'requests.ringfence.io/gpu-memory':'1536Mi'}")));
+	o = find(all, "RoleBinding", "x");
+	assert_int_equal(rf_json_len(rf_json_at(o, "subjects")), 3);
+	assert_true(rf_str_is(rf_json_str_at(o, "roleRef", "name"), "ringfence-tenant-owner"));
+	assert_non_null(find(all, "ServiceAccount", "y"));
+	assert_int_equal(rf_json_int(rf_json_at(find(all, "Queue", ""), "spec", "weight"), 0), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_tenant_without_words_gets_the_careful_defaults),
+		cmocka_unit_test(a_tenant_with_words_is_read_as_written),
+		cmocka_unit_test(a_tenant_that_is_wrong_is_refused_with_the_field),
+		cmocka_unit_test(whole_cards_and_shares_are_read_from_limits),
+		cmocka_unit_test(asks_that_make_no_sense_are_refused_with_a_remedy),
+		cmocka_unit_test(a_pod_asks_for_the_sum_of_its_containers),
+		cmocka_unit_test(only_ordinary_containers_may_ask),
+		cmocka_unit_test(a_share_needs_a_tenant_that_shares),
+		cmocka_unit_test(claims_are_named_after_pod_and_uid_and_fit),
+		cmocka_unit_test(ended_pods_hold_nothing),
+		cmocka_unit_test(a_tenant_becomes_fenced_namespaces_and_a_queue),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
