@@ -22,10 +22,11 @@ echo "ready after $((first / 1000000)) ms with an empty data folder, $((second /
 
 sleep 3
 pids="$up $(pgrep -P $up | tr '\n' ' ')"
-ticks() { for p in $pids; do awk '{print $14 + $15}' "/proc/$p/stat"; done | awk "{s += \$1} END {print s}"; }
-before=$(ticks)
+# Nanoseconds on a CPU, exact; clock ticks would round a process that runs for microseconds down to nothing.
+used() { for p in $pids; do cat "/proc/$p/task/"*/schedstat; done | awk '{s += $1} END {printf "%.0f", s}'; }
+before=$(used)
 sleep "$idle"
-after=$(ticks)
+after=$(used)
 total=0
 for p in $pids; do
 	rss=$(awk '/^VmRSS/ {print $2}' "/proc/$p/status")
@@ -35,4 +36,4 @@ for p in $pids; do
 	total=$((total + rss))
 done
 echo "together   $total kB resident"
-awk -v t=$((after - before)) -v hz="$(getconf CLK_TCK)" -v s="$idle" 'BEGIN {printf "idle CPU   %.2f %% of a core over %d s\n", 100 * t / hz / s, s}'
+awk -v ns=$((after - before)) -v s="$idle" 'BEGIN {printf "idle CPU   %.3f %% of a core over %d s\n", ns / 1e7 / s, s}'

@@ -89,7 +89,7 @@ static int admit_namespace_delete(const struct rf_json *old, struct rf_err *err)
 static int admit(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 		 struct rf_json *o, struct rf_err *err)
 {
-	if (rf_admit_node(r, k, old, o, err) < 0)
+	if (rf_admit_node(r, k, old, o, err) < 0 || rf_quota_check_bytes(r, k, old, o, err) < 0)
 		return -err->code;
 	if (rf_kind_is(k, "namespaces"))
 		return admit_namespace(r, old, o, err);

@@ -107,6 +107,14 @@ static int add_usage(struct rf_store *s, struct rf_str ns, const struct rf_charg
 	return 0;
 }
 
+int rf_index_grow(struct rf_store *s, struct rf_str ns, int64_t bytes, struct rf_err *err)
+{
+	struct rf_charge one = { RF_LIT(RF_RES_BYTES), bytes * 1000 };
+	struct rf_charges c = { .at = &one, .n = 1, .cap = 1 };
+
+	return add_usage(s, ns, &c, 1, err);
+}
+
 static int apply_pod(struct rf_store *s, struct rf_arena *a, const struct rf_json *before,
 		     const struct rf_json *after, struct rf_err *err)
 {
@@ -311,6 +319,21 @@ static int rebuild_row(void *ctx, const struct rf_row *row)
 	return rf_index_apply(b->s, b->k, NULL, o, b->err);
 }
 
+static int rebuild_bytes(struct rf_store *s, struct rf_err *err)
+{
+	sqlite3_stmt *st = rf_store_stmt(
+		s, "SELECT ns, sum(length(json)) FROM obj WHERE ns <> '' GROUP BY ns", err);
+	int r;
+
+	if (st == NULL)
+		return -err->code;
+	while ((r = rf_store_step(s, st, err)) == 1)
+		if (rf_index_grow(s, rf_store_col(st, 0), sqlite3_column_int64(st, 1), err) < 0)
+			break;
+	rf_store_stmt_put(st);
+	return r == 1 ? -err->code : r;
+}
+
 int rf_index_open(struct rf_store *s, struct rf_err *err)
 {
 	static const char *const KINDS[] = { "namespaces", "pods", "resourceclaims" };
@@ -318,6 +341,8 @@ int rf_index_open(struct rf_store *s, struct rf_err *err)
 	if (sqlite3_exec(rf_store_db(s), SETUP, NULL, NULL, NULL) != SQLITE_OK)
 		return rf_fail(err, RF_SYSTEM, "make the index: %s",
 			       sqlite3_errmsg(rf_store_db(s)));
+	if (rebuild_bytes(s, err) < 0)
+		return rf_wrap(err, "count what is stored");
 	for (size_t i = 0; i < RF_COUNT(KINDS); i++) {
 		struct rebuild b = { s, rf_kind_get(KINDS[i]), err };
 		struct rf_list l = { .kind = b.k, .each = rebuild_row, .ctx = &b };

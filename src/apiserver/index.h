@@ -25,6 +25,9 @@ struct rf_charges {
 void rf_charges_of_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_charges *ret);
 int64_t rf_charges_get(const struct rf_charges *c, struct rf_str resource);
 
+/* Bytes of the objects in a namespace, as if it were a resource in use (in thousandths, too). */
+#define RF_RES_BYTES "ringfence.io/bytes"
+int rf_index_grow(struct rf_store *s, struct rf_str ns, int64_t bytes, struct rf_err *err);
 int64_t rf_index_used(struct rf_store *s, struct rf_str ns, struct rf_str resource);
 int64_t rf_index_tenant_used(struct rf_store *s, struct rf_str tenant, struct rf_str resource);
 struct rf_str rf_index_tenant_of(struct rf_store *s, struct rf_arena *a, struct rf_str ns);

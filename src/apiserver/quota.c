@@ -223,6 +223,26 @@ int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct r
 	return refuse(&e, "tenant ", t->name, err);
 }
 
+int rf_quota_check_bytes(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
+			 const struct rf_json *o, struct rf_err *err)
+{
+	int64_t used, more;
+
+	if (!k->namespaced || rf_user_is_platform(&r->user) || rf_user_node(&r->user).n > 0)
+		return 0;
+	more = (int64_t)rf_json_text_of(r->a, o).n;
+	if (old != NULL)
+		more -= (int64_t)rf_json_text_of(r->a, old).n;
+	used = rf_index_used(r->api->store, r->route.ns, RF_LIT(RF_RES_BYTES)) / 1000;
+	if (more <= 0 || used + more <= RF_NAMESPACE_BYTES)
+		return 0;
+	return rf_fail(
+		err, RF_FORBIDDEN,
+		"namespace \"%.*s\" holds %lld bytes of objects and may hold %d; delete what is "
+		"no longer needed",
+		RF_STR(r->route.ns), (long long)used, RF_NAMESPACE_BYTES);
+}
+
 /* --- status --------------------------------------------------------------------------------- */
 
 static int refresh_one(struct rf_api *api, struct rf_arena *a, struct rf_str ns,

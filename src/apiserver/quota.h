@@ -11,6 +11,11 @@ int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind 
 		   const struct rf_json *o, struct rf_err *err);
 int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct rf_tenant *t,
 			  const struct rf_json *pod, struct rf_err *err);
+/* What tenants store lies on the platform's disk: a namespace may hold so much. Ringfence's own
+ * processes and administrators are not counted out. old is NULL for new objects. */
+#define RF_NAMESPACE_BYTES (64 << 20)
+int rf_quota_check_bytes(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
+			 const struct rf_json *o, struct rf_err *err);
 /* Writes status.hard and status.used of the namespace's quotas where they changed. */
 int rf_quota_refresh(struct rf_api *api, struct rf_arena *a, struct rf_str ns, struct rf_err *err);
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "apiserver/pki.h"
@@ -14,6 +15,8 @@
 #include "kube/kube.h"
 
 #define CLIENT_DAYS 365
+#define CONNECTIONS_MAX 12000
+#define FILES_WANTED (CONNECTIONS_MAX + 500)
 
 struct process {
 	const struct rf_apiserver_opts *opts;
@@ -156,7 +159,7 @@ static int listen_on(struct process *p, uint16_t port, struct rf_err *err)
 					 .port = port,
 					 .tls = p->tls,
 					 .body_max = RF_BODY_MAX,
-					 .connections_max = 12000,
+					 .connections_max = CONNECTIONS_MAX,
 					 .handler = rf_api_handle,
 					 .ctx = &p->api };
 
@@ -235,6 +238,18 @@ static int serve(struct process *p, struct rf_err *err)
 	return 0;
 }
 
+/* Every watch is a connection, and every connection a descriptor. */
+static void raise_limits(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= FILES_WANTED)
+		return;
+	r.rlim_cur = RF_MIN((rlim_t)FILES_WANTED, r.rlim_max);
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+		rf_warn("raise the limit of open files: %m");
+}
+
 int rf_apiserver_run(const struct rf_apiserver_opts *opts, struct rf_err *err)
 {
 	struct process p = { .opts = opts, .lock = -1 };
@@ -242,6 +257,7 @@ int rf_apiserver_run(const struct rf_apiserver_opts *opts, struct rf_err *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
+	raise_limits();
 	uv_loop_init(&p.loop);
 	start_loop_handles(&p);
 	r = serve(&p, err);

@@ -83,10 +83,14 @@ struct checker {
 
 static int check_object(struct checker *c, const struct rf_schema_type *t, struct rf_json *object);
 
-static int wrong_type(struct checker *c, const char *want)
+static int wrong_type(struct checker *c, const char *want, const struct rf_json *got)
 {
-	return rf_fail(c->err, RF_BAD_REQUEST, "json: cannot unmarshal into field %s of type %s",
-		       c->path.p, want);
+	static const char *const NAMES[] = {
+		"null", "bool", "number", "string", "array", "object"
+	};
+
+	return rf_fail(c->err, RF_BAD_REQUEST, "json: cannot unmarshal %s into field %s of type %s",
+		       NAMES[got->type], c->path.p, want);
 }
 
 static void note_unknown(struct checker *c, struct rf_str name)
@@ -116,7 +120,7 @@ static int check_value(struct checker *c, struct rf_str type, struct rf_json *v)
 static int check_list(struct checker *c, struct rf_str item, struct rf_json *v)
 {
 	if (v->type != RF_JSON_ARRAY)
-		return wrong_type(c, "list");
+		return wrong_type(c, "list", v);
 	for (size_t i = 0; i < v->n; i++) {
 		size_t n = c->path.n;
 
@@ -131,7 +135,7 @@ static int check_list(struct checker *c, struct rf_str item, struct rf_json *v)
 static int check_map(struct checker *c, struct rf_str item, struct rf_json *v)
 {
 	if (v->type != RF_JSON_OBJECT)
-		return wrong_type(c, "map");
+		return wrong_type(c, "map", v);
 	for (size_t i = 0; i < v->n; i++) {
 		size_t n = c->path.n;
 
@@ -148,7 +152,7 @@ static int check_quantity(struct checker *c, struct rf_json *v)
 {
 	if (v->type == RF_JSON_NUMBER)
 		v->type = RF_JSON_STRING;
-	return v->type == RF_JSON_STRING ? 0 : wrong_type(c, "quantity");
+	return v->type == RF_JSON_STRING ? 0 : wrong_type(c, "quantity", v);
 }
 
 static int check_scalar(struct checker *c, char type, struct rf_json *v)
@@ -160,19 +164,19 @@ static int check_scalar(struct checker *c, char type, struct rf_json *v)
 	case 'y':
 	case 't':
 	case 'm':
-		return v->type == RF_JSON_STRING ? 0 : wrong_type(c, "string");
+		return v->type == RF_JSON_STRING ? 0 : wrong_type(c, "string", v);
 	case 'i':
-		return rf_json_is_int(v, &i) ? 0 : wrong_type(c, "integer");
+		return rf_json_is_int(v, &i) ? 0 : wrong_type(c, "integer", v);
 	case 'b':
-		return v->type == RF_JSON_BOOL ? 0 : wrong_type(c, "bool");
+		return v->type == RF_JSON_BOOL ? 0 : wrong_type(c, "bool", v);
 	case 'f':
-		return v->type == RF_JSON_NUMBER ? 0 : wrong_type(c, "number");
+		return v->type == RF_JSON_NUMBER ? 0 : wrong_type(c, "number", v);
 	case 'q':
 		return check_quantity(c, v);
 	case 'o':
 		return v->type == RF_JSON_STRING || rf_json_is_int(v, &i)
 			       ? 0
-			       : wrong_type(c, "integer or string");
+			       : wrong_type(c, "integer or string", v);
 	default:
 		return 0; /* r: anything */
 	}
@@ -193,7 +197,7 @@ static int check_value(struct checker *c, struct rf_str type, struct rf_json *v)
 	t = rf_schema_find(type);
 	rf_assert(t != NULL);
 	if (v->type != RF_JSON_OBJECT)
-		return wrong_type(c, t->name);
+		return wrong_type(c, t->name, v);
 	return check_object(c, t, v);
 }
 

@@ -5,8 +5,7 @@
 #include "apiserver/rbac.h"
 #include "apiserver/write.h"
 
-#define HISTORY_MS (10 * 60 * 1000)
-#define HISTORY_ROWS 20000
+static const struct rf_keep HISTORY = { .ms = 10 * 60 * 1000, .rows = 20000, .bytes = 128 << 20 };
 #define EVENT_MS (60 * 60 * 1000)
 #define EVENT_BATCH 200
 #define TRIM_EVERY 10 /* seconds */
@@ -101,7 +100,7 @@ static void drop_old_events(struct rf_api *api)
 static bool trim(struct rf_api *api)
 {
 	struct rf_err err = RF_ERR_INIT;
-	int r = rf_store_trim(api->store, HISTORY_MS, HISTORY_ROWS, &err);
+	int r = rf_store_trim(api->store, &HISTORY, &err);
 
 	if (r < 0)
 		rf_warn("forget history: %s", err.msg);

@@ -124,6 +124,7 @@ static int open_db(struct rf_store *s, const char *path, struct rf_err *err)
 			path);
 	s->rv = number(s, "SELECT coalesce(max(rv), 0) FROM log");
 	s->oldest = number(s, "SELECT value FROM meta WHERE key='oldest'");
+	s->log_bytes = number(s, "SELECT coalesce(sum(length(json)), 0) FROM log");
 	if (s->rv < 0 || s->oldest < 0)
 		return rf_store_fail(s, "read the last resourceVersion", err);
 	return 0;
@@ -302,6 +303,7 @@ static int write_change(struct rf_store *s, struct rf_arena *a, const struct rf_
 			       : write_obj(s, &c, resource, rf_json_str_at(meta, "uid"), err) < 0)
 		return -err->code;
 	s->rv = c.rv;
+	s->log_bytes += (int64_t)c.json.n;
 	rf_vec_push(&s->changes, c);
 	return 0;
 }
@@ -318,12 +320,22 @@ int rf_store_delete(struct rf_store *s, struct rf_arena *a, const struct rf_kind
 	return write_change(s, a, k, RF_DELETED, before, last, err);
 }
 
+int64_t rf_store_last_growth(const struct rf_store *s)
+{
+	const struct rf_change *c = &s->changes.at[s->changes.n - 1];
+
+	rf_assert(s->changes.n > 0);
+	return (c->type == RF_DELETED ? 0 : (int64_t)c->json.n) - (int64_t)c->prev.n;
+}
+
 /* --- forgetting ----------------------------------------------------------------------------- */
 
 #define TRIM_BATCH 500
+#define TRIM_BATCH_BYTES 50 /* rows, when it is the bytes that are too many */
 
-static int64_t trim_to(struct rf_store *s, int64_t keep_ms, int64_t keep_rows, struct rf_err *err)
+static int64_t trim_to(struct rf_store *s, const struct rf_keep *keep, struct rf_err *err)
 {
+	bool large = s->log_bytes > keep->bytes;
 	sqlite3_stmt *st = rf_store_stmt(
 		s,
 		"SELECT max(rv) FROM (SELECT rv, at FROM log WHERE rv < ?1 ORDER BY rv LIMIT ?4)"
@@ -334,43 +346,53 @@ static int64_t trim_to(struct rf_store *s, int64_t keep_ms, int64_t keep_rows, s
 	if (st == NULL)
 		return -err->code;
 	sqlite3_bind_int64(st, 1, s->rv); /* the newest stays: it holds the counter */
-	sqlite3_bind_int64(st, 2, rf_wall_ms(s->clock) - keep_ms);
-	sqlite3_bind_int64(st, 3, s->rv - keep_rows);
-	sqlite3_bind_int(st, 4, TRIM_BATCH);
+	sqlite3_bind_int64(st, 2, large ? INT64_MAX : rf_wall_ms(s->clock) - keep->ms);
+	sqlite3_bind_int64(st, 3, s->rv - keep->rows);
+	sqlite3_bind_int(st, 4, large ? TRIM_BATCH_BYTES : TRIM_BATCH);
 	if (rf_store_step(s, st, err) == 1)
 		to = sqlite3_column_int64(st, 0);
 	rf_store_stmt_put(st);
 	return to;
 }
 
-static int trim_run(struct rf_store *s, const char *sql, int64_t to, struct rf_err *err)
+/* Runs a statement with the number as its parameter; the first column of its row, or 0. */
+static int64_t trim_run(struct rf_store *s, const char *sql, int64_t to, struct rf_err *err)
 {
 	sqlite3_stmt *st = rf_store_stmt(s, sql, err);
-	int r;
+	int64_t r;
 
 	if (st == NULL)
 		return -err->code;
 	sqlite3_bind_int64(st, 1, to);
 	r = rf_store_step(s, st, err);
+	if (r == 1)
+		r = sqlite3_column_int64(st, 0);
 	rf_store_stmt_put(st);
 	return r;
 }
 
-int rf_store_trim(struct rf_store *s, int64_t keep_ms, int64_t keep_rows, struct rf_err *err)
+static int forget(struct rf_store *s, int64_t to, int64_t *ret_bytes, struct rf_err *err)
 {
-	int64_t to = trim_to(s, keep_ms, keep_rows, err);
-
-	if (to <= 0)
-		return (int)to;
 	if (rf_store_begin(s, err) < 0)
 		return -err->code;
-	if (trim_run(s, "DELETE FROM log WHERE rv <= ?", to, err) < 0 ||
+	*ret_bytes = trim_run(s, "SELECT sum(length(json)) FROM log WHERE rv <= ?", to, err);
+	if (*ret_bytes < 0 || trim_run(s, "DELETE FROM log WHERE rv <= ?", to, err) < 0 ||
 	    trim_run(s, "UPDATE meta SET value = ? WHERE key='oldest'", to, err) < 0) {
 		rf_store_rollback(s);
 		return -err->code;
 	}
-	if (rf_store_commit(s, NULL, NULL, err) < 0)
+	return rf_store_commit(s, NULL, NULL, err);
+}
+
+int rf_store_trim(struct rf_store *s, const struct rf_keep *keep, struct rf_err *err)
+{
+	int64_t to = trim_to(s, keep, err), bytes = 0;
+
+	if (to <= 0)
+		return (int)to;
+	if (forget(s, to, &bytes, err) < 0)
 		return -err->code;
 	s->oldest = to;
+	s->log_bytes -= bytes;
 	return exec(s, "PRAGMA incremental_vacuum(200)", err) < 0 ? -err->code : 1;
 }

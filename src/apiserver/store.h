@@ -77,8 +77,15 @@ int rf_store_commit(struct rf_store *s, void (*publish)(void *ctx, const struct 
 		    void *ctx, struct rf_err *err);
 void rf_store_rollback(struct rf_store *s);
 
-/* Forgets history beyond keep_ms and keep_rows, at most a batch; 1 if there is more to forget. */
-int rf_store_trim(struct rf_store *s, int64_t keep_ms, int64_t keep_rows, struct rf_err *err);
+/* How much larger the last put or delete made the objects stored, in bytes. */
+int64_t rf_store_last_growth(const struct rf_store *s);
+
+/* How much history to keep; whichever is less. */
+struct rf_keep {
+	int64_t ms, rows, bytes;
+};
+/* Forgets what is beyond, at most a batch; 1 if there is more to forget. */
+int rf_store_trim(struct rf_store *s, const struct rf_keep *keep, struct rf_err *err);
 
 /* --- for index.c ------------------------------------------------------------------------------ */
 

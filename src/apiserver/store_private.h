@@ -15,6 +15,7 @@ struct rf_store {
 	int64_t rv;
 	int64_t rv_before; /* of the transaction */
 	int64_t oldest;
+	int64_t log_bytes; /* of JSON in the history; about right is enough */
 	bool in_tx;
 	RF_VEC(struct rf_store_stmt_slot) stmts;
 	RF_VEC(struct rf_change) changes; /* of the transaction, to be published */

@@ -209,6 +209,31 @@ static void a_tenant_cannot_skip_its_node_to_free_quota(void **state)
 	clean();
 }
 
+static void a_tenant_cannot_fill_the_disk(void **state)
+{
+	const char *maps = "/api/v1/namespaces/blue-a/configmaps";
+	char *text = rf_alloc(1000 * 1000 + 1);
+	struct rf_err err = RF_ERR_INIT;
+	int r = 0, n = 0;
+
+	memset(text, 'x', 1000 * 1000);
+	while (r == 0 && n < 100) {
+		struct rf_json *o = rf_json_make(&w.a, "{'metadata':{'name':%S},'data':{'x':%s}}",
+						 rf_arena_printf(&w.a, "big-%d", n++), text);
+
+		r = world_try(alice, &w, maps, o, &err);
+	}
+	free(text);
+	refused(r, &err, "bytes of objects and may hold");
+	assert_in_range(n, 60, 68);
+	assert_ok(rf_kube_delete(alice, &w.a, rf_arena_printf(&w.a, "%s/big-0", maps), -1, false,
+				 &err),
+		  err);
+	assert_ok(world_try(alice, &w, maps, rf_json_make(&w.a, "{'metadata':{'name':'small'}}"),
+			    &err),
+		  err);
+}
+
 /* --- what a tenant may ask ------------------------------------------------------------------- */
 
 static void a_share_needs_a_tenant_that_shares(void **state)
@@ -304,6 +329,41 @@ static void only_the_platform_says_whose_a_namespace_is(void **state)
 			NULL, &err),
 		&err, "pod-security labels");
 	rf_kube_free(bob);
+}
+
+static void nobody_hands_on_what_he_does_not_have(void **state)
+{
+	const char *roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+	const char *bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+	struct rf_kube *carol = world_as(&w, "carol", NULL);
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, roles,
+		     rf_json_make(&w.a, "{'metadata':{'name':'granter'},'rules':[{'apiGroups':["
+					"'rbac.authorization.k8s.io'],'resources':['roles',"
+					"'rolebindings'],'verbs':['create']},{'apiGroups':[''],"
+					"'resources':['pods'],'verbs':['get']}]}"));
+	world_create(&w, bindings,
+		     rf_json_make(&w.a, "{'metadata':{'name':'granter'},'roleRef':{'kind':'Role',"
+					"'name':'granter'},'subjects':[{'kind':'User',"
+					"'name':'carol'}]}"));
+	assert_ok(world_try(carol, &w, roles,
+			    rf_json_make(&w.a, "{'metadata':{'name':'less'},'rules':[{'apiGroups':"
+					       "[''],'resources':['pods'],'verbs':['get']}]}"),
+			    &err),
+		  err);
+	refused(world_try(carol, &w, roles,
+			  rf_json_make(&w.a, "{'metadata':{'name':'more'},'rules':[{'apiGroups':"
+					     "[''],'resources':['secrets'],'verbs':['get']}]}"),
+			  &err),
+		&err, "attempting to grant RBAC permissions not currently held");
+	refused(world_try(carol, &w, bindings,
+			  rf_json_make(&w.a, "{'metadata':{'name':'me'},'roleRef':{'kind':"
+					     "'ClusterRole','name':'cluster-admin'},'subjects':[{"
+					     "'kind':'User','name':'carol'}]}"),
+			  &err),
+		&err, "not currently held");
+	rf_kube_free(carol);
 }
 
 static void pod_security_follows_the_namespace(void **state)
@@ -403,11 +463,13 @@ int main(void)
 		cmocka_unit_test(a_dry_run_takes_no_quota),
 		cmocka_unit_test(quota_survives_a_restart),
 		cmocka_unit_test(a_tenant_cannot_skip_its_node_to_free_quota),
+		cmocka_unit_test(a_tenant_cannot_fill_the_disk),
 		cmocka_unit_test(a_share_needs_a_tenant_that_shares),
 		cmocka_unit_test(a_gpu_pod_needs_a_tenant),
 		cmocka_unit_test(a_tenant_cannot_place_its_own_pods),
 		cmocka_unit_test(a_tenant_cannot_write_what_fences_it),
 		cmocka_unit_test(only_the_platform_says_whose_a_namespace_is),
+		cmocka_unit_test(nobody_hands_on_what_he_does_not_have),
 		cmocka_unit_test(pod_security_follows_the_namespace),
 		cmocka_unit_test(tenants_meet_on_a_card_only_in_their_trust_domain),
 		cmocka_unit_test(a_node_writes_only_what_is_its_own),

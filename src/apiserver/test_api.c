@@ -477,11 +477,12 @@ static void what_was_acknowledged_survives_a_kill(void **state)
 
 static void forget_history(const char *db)
 {
+	static const struct rf_keep LAST = { .ms = 0, .rows = 1, .bytes = 1 << 20 };
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_store *s = NULL;
 
 	assert_ok(rf_store_open(db, rf_clock_system(), &s, &err), err);
-	while (rf_store_trim(s, 0, 1, &err) > 0)
+	while (rf_store_trim(s, &LAST, &err) > 0)
 		;
 	rf_store_free(s);
 }

@@ -28,6 +28,9 @@ static void on_request(void *ctx, struct rf_http_req *req)
 		rf_http_stream_write(req, RF_LIT("hello\n"));
 		rf_http_stream_write(req, req->query);
 		rf_http_stream_end(req);
+	} else if (rf_str_is(req->path, "/containerLogs/default/endless/c")) {
+		rf_http_stream_begin(req, 200, "text/plain");
+		rf_http_stream_write(req, RF_LIT("{\"a\":1}\n"));
 	} else if (rf_str_is(req->path, "/containerLogs/default/large/c")) {
 		rf_auto(buf) big = RF_BUF_INIT;
 
@@ -128,6 +131,16 @@ static void a_long_log_comes_whole(void **state)
 	assert_true(text.n >= 3000000 && rf_str_ends(text, RF_LIT("long log\n")));
 }
 
+static void a_follower_may_leave_in_the_middle(void **state)
+{
+	struct rf_json *lines;
+
+	bound_pod("endless", "node-1");
+	lines = world_watch(&w, PODS "/endless/log?follow=true", 1);
+	assert_int_equal(rf_json_len(lines), 1);
+	world_get(&w, PODS "/endless");
+}
+
 static void what_the_node_says_is_passed_on(void **state)
 {
 	struct rf_err err = RF_ERR_INIT;
@@ -219,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_comes_from_the_node_with_the_options_asked_for),
 		cmocka_unit_test(a_long_log_comes_whole),
+		cmocka_unit_test(a_follower_may_leave_in_the_middle),
 		cmocka_unit_test(what_the_node_says_is_passed_on),
 		cmocka_unit_test(a_node_that_is_gone_is_said_so),
 		cmocka_unit_test(a_node_reads_the_secrets_its_pods_name_only),

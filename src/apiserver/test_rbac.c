@@ -87,9 +87,7 @@ static bool may(struct rf_user u, const char *verb, const char *what, const char
 		const char *ns)
 {
 	struct rf_str sub = rf_str(what), resource;
-	struct rf_ask ask = { .verb = rf_str(verb),
-			      .name = rf_str(name),
-			      .ns = rf_str(ns) };
+	struct rf_ask ask = { .verb = rf_str(verb), .name = rf_str(name), .ns = rf_str(ns) };
 
 	rf_str_cut(&sub, '/', &resource);
 	ask.resource = resource;
@@ -187,8 +185,7 @@ static void nobody_grants_more_than_he_has(void **state)
 static void paths_match_exactly_or_by_prefix(void **state)
 {
 	struct rf_user u = user("p", NULL);
-	struct rf_ask ask = { .verb = RF_LIT("get"),
-			      .path = RF_LIT("/openapi/v3") };
+	struct rf_ask ask = { .verb = RF_LIT("get"), .path = RF_LIT("/openapi/v3") };
 
 	cluster_role("paths", "[{'nonResourceURLs':['/openapi/*','/version'],'verbs':['get']}]");
 	bind_everywhere("paths", "User", "p");

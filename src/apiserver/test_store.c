@@ -111,6 +111,23 @@ static void history_is_told_with_what_was_before(void **state)
 	assert_true(rf_str_eq(prev, rf_json_text_of(&f.a, one)));
 }
 
+static const struct rf_keep FEW = { .ms = 1000, .rows = 5, .bytes = 1 << 20 };
+static const struct rf_keep SHORT = { .ms = 1000, .rows = 1000, .bytes = 1 << 20 };
+static const struct rf_keep SMALL = { .ms = 1000, .rows = 1000, .bytes = 2000 };
+
+static void history_is_kept_small_too(void **state)
+{
+	for (int i = 0; i < 200; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "o%d", i);
+		assert_int_equal(put(f.s, NULL, object(name, i)), 0);
+	}
+	while (rf_store_trim(f.s, &SMALL, &f.err) > 0)
+		;
+	assert_true(rf_store_oldest(f.s) > 100 && rf_store_oldest(f.s) < 200);
+}
+
 static void forgotten_history_is_gone_and_the_counter_stays(void **state)
 {
 	int n = 0;
@@ -121,14 +138,14 @@ static void forgotten_history_is_gone_and_the_counter_stays(void **state)
 		snprintf(name, sizeof(name), "o%d", i);
 		assert_int_equal(put(f.s, NULL, object(name, i)), 0);
 	}
-	assert_int_equal(rf_store_trim(f.s, 1000, 5, &f.err), 1);
+	assert_int_equal(rf_store_trim(f.s, &FEW, &f.err), 1);
 	assert_int_equal(rf_store_oldest(f.s), 15);
 	assert_int_equal(rf_store_history(f.s, f.k, 14, count, &n, &f.err), -RF_GONE);
 	assert_int_equal(rf_store_history(f.s, f.k, 15, count, &n, &f.err), 0);
 	assert_int_equal(n, 5);
 	rf_clock_manual_advance(&f.clock, 5000);
-	assert_int_equal(rf_store_trim(f.s, 1000, 1000, &f.err), 1);
-	assert_int_equal(rf_store_trim(f.s, 1000, 1000, &f.err), 0);
+	assert_int_equal(rf_store_trim(f.s, &SHORT, &f.err), 1);
+	assert_int_equal(rf_store_trim(f.s, &SHORT, &f.err), 0);
 	assert_int_equal(rf_store_count(f.s, f.k, RF_LIT("ns")), 20);
 	rf_store_free(f.s);
 	open_store();
@@ -206,6 +223,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(forgotten_history_is_gone_and_the_counter_stays,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(history_is_kept_small_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_object_that_is_too_large_is_refused, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(nothing_acknowledged_is_lost_by_kill_9, setup,

@@ -35,6 +35,7 @@ static void spawn(struct world *w)
 	int fds[2];
 
 	assert_int_equal(pipe(fds), 0);
+	fflush(stdout); /* what waits there must not be said twice */
 	w->server = fork();
 	assert_true(w->server >= 0);
 	if (w->server == 0)

@@ -158,10 +158,7 @@ int rf_verb_delete_collection(struct rf_req *r, struct rf_err *err)
 {
 	struct options opt = { .uid = RF_STR_EMPTY };
 	struct names n = { .r = r, .all = rf_json_array(r->a) };
-	struct rf_list l = { .kind = r->route.kind,
-			     .ns = r->route.ns,
-			     .each = collect,
-			     .ctx = &n };
+	struct rf_list l = { .kind = r->route.kind, .ns = r->route.ns, .each = collect, .ctx = &n };
 
 	if (read_options(r, &opt, err) < 0 || rf_filter_read(r, r->a, &n.filter, err) < 0 ||
 	    rf_store_list(r->api->store, &l, err) < 0 || rf_write_begin(r->api, err) < 0)

@@ -52,11 +52,21 @@ static void mark(struct rf_api *api, const struct rf_kind *k, const struct rf_js
 		rf_map_set(&api->tx.quota_dirty, ns, DIRTY);
 }
 
+static int count_bytes(struct rf_api *api, const struct rf_kind *k, const struct rf_json *o,
+		       struct rf_err *err)
+{
+	if (!k->namespaced)
+		return 0;
+	return rf_index_grow(api->store, rf_json_str_at(o, "metadata", "namespace"),
+			     rf_store_last_growth(api->store), err);
+}
+
 int rf_write_put(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
 		 const struct rf_json *before, struct rf_json *after, struct rf_err *err)
 {
 	if (rf_index_apply(api->store, k, before, after, err) < 0 ||
-	    rf_store_put(api->store, a, k, before, after, err) < 0)
+	    rf_store_put(api->store, a, k, before, after, err) < 0 ||
+	    count_bytes(api, k, after, err) < 0)
 		return -err->code;
 	mark(api, k, before, after);
 	return 0;
@@ -66,7 +76,8 @@ int rf_write_remove(struct rf_api *api, struct rf_arena *a, const struct rf_kind
 		    const struct rf_json *before, struct rf_err *err)
 {
 	if (rf_index_apply(api->store, k, before, NULL, err) < 0 ||
-	    rf_store_delete(api->store, a, k, before, rf_json_clone(a, before), err) < 0)
+	    rf_store_delete(api->store, a, k, before, rf_json_clone(a, before), err) < 0 ||
+	    count_bytes(api, k, before, err) < 0)
 		return -err->code;
 	mark(api, k, before, NULL);
 	return 0;

@@ -309,6 +309,11 @@ bool rf_container_refresh(struct rf_container *c)
 		if (!clear_lost(c) || rf_exit_read(&a, c->dir, c->attempt, &e, &err) < 0)
 			return false;
 	}
+	if (e.never_ran) { /* nothing was started, so starting it is not a second time */
+		c->state = RF_CONTAINER_WAITING;
+		c->retry_ms = 0;
+		return true;
+	}
 	note_end(c, &e);
 	return true;
 }

@@ -133,6 +133,19 @@ size_t rf_crilog_tail_offset(struct rf_str text, int64_t n)
 	return begin;
 }
 
+int64_t rf_crilog_count(struct rf_str text)
+{
+	struct rf_crilog_line line;
+	struct rf_str raw;
+	int64_t n = 0;
+
+	while (text.n > 0) {
+		rf_str_cut(&text, '\n', &raw);
+		n += !rf_crilog_parse(raw, &line) || !line.partial ? 1 : 0;
+	}
+	return n;
+}
+
 void rf_crilog_render(struct rf_str text, const struct rf_crilog_query *q, bool *open_line,
 		      struct rf_buf *out)
 {

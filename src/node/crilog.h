@@ -46,6 +46,8 @@ struct rf_crilog_query {
 };
 /* Where in text (whole lines) the last n lines begin. Pieces of one line count as one. */
 size_t rf_crilog_tail_offset(struct rf_str text, int64_t n);
+/* How many lines there are, pieces of one line counted once. */
+int64_t rf_crilog_count(struct rf_str text);
 /* Appends what a reader wants to see of the whole lines in text. *open_line carries over, between
  * calls, that the last piece written was partial. */
 void rf_crilog_render(struct rf_str text, const struct rf_crilog_query *q, bool *open_line,

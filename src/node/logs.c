@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "node/agent.h"
@@ -184,24 +185,38 @@ static bool flag(struct rf_http_req *req, const char *name)
 	return rf_http_query(req, name, &v) && (rf_str_is(v, "true") || rf_str_is(v, "1"));
 }
 
-/* Where the last lines begin, over both files. */
+/* The file as text, without reading it in: empty if it is not there. Unmap with its length. */
+static struct rf_str map_file(const char *path)
+{
+	rf_auto_close int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size == 0)
+		return RF_STR_EMPTY;
+	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	return p == MAP_FAILED ? RF_STR_EMPTY : rf_str_n(p, (size_t)st.st_size);
+}
+
+static void unmap(struct rf_str text)
+{
+	if (text.n > 0)
+		munmap((void *)(uintptr_t)text.p, text.n);
+}
+
+/* Goes to where the last lines begin: in the newer file, or, if it has too few, in the older one. */
 static void seek_tail(struct stream *s)
 {
-	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_str older = RF_STR_EMPTY, newer = RF_STR_EMPTY;
-	size_t cap = RF_CRILOG_FILE_MAX + RF_CRILOG_LINE_MAX * 2;
-
 	if (s->query.tail < 0)
 		return;
-	if (s->paths[0] != NULL)
-		(void)rf_fs_read(&a, s->paths[0], cap, &older, NULL);
-	(void)rf_fs_read(&a, s->paths[1], cap, &newer, NULL);
-	struct rf_str both = rf_arena_printf(&a, "%.*s%.*s", RF_STR(older), RF_STR(newer));
-	size_t at = rf_crilog_tail_offset(both, s->query.tail);
-	s->at = at < older.n ? 0 : 1;
-	off_t offset = (off_t)(at < older.n ? at : at - older.n);
+	struct rf_str newer = map_file(s->paths[1]), older = map_file(s->paths[0]);
+	int64_t have = rf_crilog_count(newer);
+
+	s->at = have >= s->query.tail || older.n == 0 ? 1 : 0;
+	s->offset = (off_t)(s->at == 1 ? rf_crilog_tail_offset(newer, s->query.tail)
+				       : rf_crilog_tail_offset(older, s->query.tail - have));
 	s->fd = open(s->paths[s->at], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	s->offset = offset;
+	unmap(newer);
+	unmap(older);
 }
 
 static char *path_if_there(struct rf_arena *a, const char *dir, const char *name)

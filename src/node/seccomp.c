@@ -1,16 +1,17 @@
-/* The seccomp profile of every container: what is named here is allowed, all else answers ENOSYS (so
- * that programs fall back), and other architectures' system calls are refused altogether.
+/* The seccomp profile of every container: what is named here is allowed, all else answers ENOSYS
+ * (so that programs fall back), and other architectures' system calls are refused altogether.
  *
  * Left out on purpose: mounting and namespaces (mount, umount2, pivot_root, move_mount, open_tree,
  * fs*, unshare, setns, clone3, chroot), other processes' memory (ptrace, process_vm_*, kcmp,
  * process_madvise), kernel surface with a record of holes (bpf, perf_event_open, userfaultfd,
  * io_uring_*, keyctl, add_key, request_key), the machine itself (reboot, kexec_*, *_module, swap*,
  * acct, quotactl*, iopl, ioperm, settimeofday, clock_settime, clock_adjtime, adjtimex, syslog,
- * sethostname, setdomainname, vhangup, nfsservctl), open_by_handle_at, name_to_handle_at, fanotify_*,
- * lookup_dcookie, migrate_pages, modify_ldt. mknod stays: it makes pipes, and devices need CAP_MKNOD. */
+ * sethostname, setdomainname, vhangup, nfsservctl), and open_by_handle_at, name_to_handle_at,
+ * fanotify_*, lookup_dcookie, migrate_pages, modify_ldt. mknod stays: it makes pipes, and device
+ * nodes need CAP_MKNOD. */
 #include "node/oci.h"
 
-/* clang-format off: packed, as it is read as one list */
+/* clang-format off */
 static const char *const ALLOWED[] = {
 	"accept", "accept4", "access", "alarm", "arch_prctl", "bind", "brk", "cachestat",
 	"capget", "capset", "chdir", "chmod", "chown", "clock_getres", "clock_gettime",

@@ -248,6 +248,8 @@ static int run(struct shim *s, struct rf_err *err)
 	if (rf_fs_exists(rf_fs_path(&s->arena, "%s/exit.%d.json", s->bundle, s->attempt)))
 		return rf_fail(err, RF_CONFLICT, "container %s: attempt %d has ended already",
 			       s->id, s->attempt);
+	if (rf_shim_mark_begun(s->bundle, s->attempt, err) < 0)
+		return -err->code;
 	(void)delete_container(s); /* left over from a shim that was killed */
 	int rc = start_container(s, &pid, &why);
 	close_write_ends(s);

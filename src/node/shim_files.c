@@ -23,6 +23,7 @@ int rf_exit_read(struct rf_arena *a, const char *dir, int attempt, struct rf_exi
 		.signal = (int)rf_json_int(rf_json_at(v, "signal"), 0),
 		.oom = rf_json_is_true(rf_json_at(v, "oom")),
 		.start_failed = rf_json_is_true(rf_json_at(v, "startFailed")),
+		.never_ran = rf_json_is_true(rf_json_at(v, "neverRan")),
 		.started_ms = rf_json_int(rf_json_at(v, "started"), 0),
 		.finished_ms = rf_json_int(rf_json_at(v, "finished"), 0),
 		.message = rf_json_str_at(v, "message"),
@@ -35,14 +36,31 @@ int rf_exit_write(const char *dir, int attempt, const struct rf_exit *e, struct 
 	rf_auto(arena) a = RF_ARENA_INIT;
 	rf_auto(buf) text = RF_BUF_INIT;
 
-	rf_json_write(&text,
-		      rf_json_make(&a,
-				   "{'code':%d,'signal':%d,'oom':%b,'startFailed':%b,'started':%D,"
-				   "'finished':%D,'message':%S}",
-				   e->code, e->signal, e->oom, e->start_failed, e->started_ms,
-				   e->finished_ms, e->message));
+	rf_json_write(&text, rf_json_make(&a,
+					  "{'code':%d,'signal':%d,'oom':%b,'startFailed':%b,'"
+					  "neverRan':%b,'started':%D,"
+					  "'finished':%D,'message':%S}",
+					  e->code, e->signal, e->oom, e->start_failed, e->never_ran,
+					  e->started_ms, e->finished_ms, e->message));
 	return rf_fs_write(rf_fs_path(&a, "%s/exit.%d.json", dir, attempt), rf_buf_str(&text), 0600,
 			   true, err);
+}
+
+int rf_shim_mark_begun(const char *dir, int attempt, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	return rf_fs_write(rf_fs_path(&a, "%s/began", dir), rf_arena_printf(&a, "%d", attempt),
+			   0600, true, err);
+}
+
+static bool has_begun(struct rf_arena *a, const char *dir, int attempt)
+{
+	struct rf_str text;
+	int64_t n;
+
+	return rf_fs_read(a, rf_fs_path(a, "%s/began", dir), 32, &text, NULL) == 0 &&
+	       rf_str_int(text, &n, NULL) == 0 && n >= attempt;
 }
 
 pid_t rf_shim_holder(const char *dir)
@@ -69,7 +87,9 @@ int rf_shim_give_up(const char *dir, int attempt, const struct rf_exit *e, struc
 		return rf_fail(err, RF_CONFLICT, "%s: a shim is at work", dir);
 	if (rf_fs_exists(rf_fs_path(&a, "%s/exit.%d.json", dir, attempt)))
 		return 0;
-	return rf_exit_write(dir, attempt, e, err);
+	struct rf_exit told = *e;
+	told.never_ran = !has_begun(&a, dir, attempt);
+	return rf_exit_write(dir, attempt, &told, err);
 }
 
 int rf_shim_enter_view(struct rf_err *err)

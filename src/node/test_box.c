@@ -495,6 +495,8 @@ static void the_tail_counts_lines_not_pieces(void **state)
 	assert_int_equal(rf_crilog_tail_offset(t, 99), 0);
 	assert_int_equal(rf_crilog_tail_offset(t, -1), 0);
 	assert_int_equal(rf_crilog_tail_offset(RF_STR_EMPTY, 5), 0);
+	assert_int_equal(rf_crilog_count(t), 3);
+	assert_int_equal(rf_crilog_count(RF_STR_EMPTY), 0);
 }
 
 static void a_full_log_is_rotated_once(void **state)

@@ -261,10 +261,31 @@ static void a_killed_shim_frees_the_lock_and_its_container_can_be_removed(void *
 	assert_int_equal(rf_shim_holder(r->bundle), 0);
 	assert_int_equal(rf_exit_read(&r->a, r->bundle, 0, &e, &(struct rf_err)RF_ERR_INIT),
 			 -RF_NOT_FOUND);
+	rf_shim_give_up(r->bundle, 0, &(struct rf_exit){ .code = 137, .message = RF_LIT("x") },
+			NULL);
+	assert_int_equal(rf_exit_read(&r->a, r->bundle, 0, &e, &(struct rf_err)RF_ERR_INIT), 0);
+	assert_false(e.never_ran); /* it had begun, so it is not started again */
 	crun(r, "delete", "--force");
 	for (int i = 0; i < 200 && rf_cgroup_count(&r->a, r->cgroup) > 0; i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	assert_int_equal(rf_cgroup_count(&r->a, r->cgroup), 0);
+}
+
+static void an_attempt_given_up_before_its_shim_came_never_runs(void **state)
+{
+	struct run *r = *state;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_exit lost = { .code = 137, .message = RF_LIT("lost") }, e;
+
+	make_bundle(r, "echo ran", "64Mi");
+	if (rf_shim_give_up(r->bundle, 0, &lost, &err) < 0)
+		fail_msg("%s", err.msg);
+	pid_t late = start_shim(r, "echo ran", "64Mi");
+	waitpid(late, NULL, 0);
+	assert_int_equal(rf_exit_read(&r->a, r->bundle, 0, &e, &err), 0);
+	assert_true(e.never_ran);
+	assert_int_equal(e.code, 137);
+	assert_int_equal(log_of(r).n, 0);
 }
 
 static void a_signal_to_the_container_reaches_it(void **state)
@@ -296,6 +317,7 @@ int main(int argc, char **argv)
 		TEST(a_command_that_is_not_there_is_a_start_failure_with_a_reason),
 		TEST(running_out_of_memory_is_told),
 		TEST(a_killed_shim_frees_the_lock_and_its_container_can_be_removed),
+		TEST(an_attempt_given_up_before_its_shim_came_never_runs),
 		TEST(a_signal_to_the_container_reaches_it),
 	};
 

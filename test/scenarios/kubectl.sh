@@ -124,6 +124,7 @@ refuse "replace with an old version conflicts" 'the object has been modified' k 
 refuse "server-side apply is refused clearly" 'server-side apply is not served' \
 	k apply --server-side -f "$DIR/cm.json"
 
+: >"$DIR/watch"
 kubectl get pods -w --no-headers >"$DIR/watch" 2>&1 &
 watcher=$!
 for _ in $(seq 50); do grep -q p1 "$DIR/watch" && break; sleep 0.1; done
