@@ -95,6 +95,8 @@ int rf_opts_parse(const struct rf_verb *verb, int *argc, char **argv, bool *ret_
 		if (take_option(&s, err) < 0)
 			return -err->code;
 	}
+	if (kept < s.argc)
+		argv[kept] = NULL;
 	*argc = kept;
 	return 0;
 }

@@ -466,12 +466,25 @@ static int run_in(struct up *u, struct rf_err *err)
 	return u->told ? 0 : 1;
 }
 
+/* Said at once and by name, rather than by a child that does not start. */
+static int check_addresses(struct rf_err *err)
+{
+	char host[64];
+	uint16_t port;
+
+	if (o_listen != NULL && rf_cli_address(o_listen, host, &port, err) < 0)
+		return rf_wrap(err, "--listen");
+	if (o_dashboard != NULL && rf_cli_address(o_dashboard, host, &port, err) < 0)
+		return rf_wrap(err, "--dashboard");
+	return 0;
+}
+
 static int run(int argc, char **argv, struct rf_err *err)
 {
 	static struct up u;
 	int r;
 
-	if (rf_cli_no_more(&RF_VERB_UP, argc, argv, err) < 0)
+	if (rf_cli_no_more(&RF_VERB_UP, argc, argv, err) < 0 || check_addresses(err) < 0)
 		return -err->code;
 	rf_log_init("up", RF_LOG_INFO);
 	u.lock = -1;

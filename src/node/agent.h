@@ -61,6 +61,8 @@ struct rf_agent {
 	int64_t soon_ms; /* when that is; 0: not set */
 	uv_signal_t sigterm, sigint;
 	bool ready, stopping;
+	bool draining;		 /* pods are being ended; none is started */
+	int64_t drain_deadline_ms; /* then the agent ends whatever is left */
 };
 
 /* --- containers ------------------------------------------------------------------------------ */

@@ -13,6 +13,7 @@
 #define TICK_MS 1000
 #define HEARTBEAT_MS 10000
 #define API_TIMEOUT_MS 5000
+#define DRAIN_MAX_MS 15000
 
 /* --- changes in the API ---------------------------------------------------------------------- */
 
@@ -80,12 +81,52 @@ static void step_workers(struct rf_agent *g, bool everyone)
 	rf_vec_done(&all);
 }
 
+static bool runs(const struct rf_worker *w)
+{
+	for (size_t i = 0; i < w->n_containers; i++)
+		if (w->containers[i].state == RF_CONTAINER_RUNNING)
+			return true;
+	return false;
+}
+
+static bool drained(const struct rf_agent *g)
+{
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;) {
+		const struct rf_worker *w = s->value;
+
+		if (runs(w) || w->state == RF_POD_STOPPING || w->state == RF_POD_CLEANING)
+			return false;
+	}
+	return true;
+}
+
+static void end_when_drained(struct rf_agent *g)
+{
+	if (g->draining && (drained(g) || rf_agent_now() >= g->drain_deadline_ms))
+		uv_stop(&g->loop);
+}
+
+/* The whole platform stops: running pods end as on a machine that is shut down. Those that wait go
+ * on waiting, for the next start. */
+static void drain(struct rf_agent *g)
+{
+	g->draining = true;
+	g->drain_deadline_ms = rf_agent_now() + DRAIN_MAX_MS;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;)
+		if (runs(s->value))
+			rf_worker_refuse(s->value, "NodeShutdown",
+					 "ringfence was stopped on this node, and the pod with it");
+	step_workers(g, true);
+	end_when_drained(g);
+}
+
 static void on_soon(uv_timer_t *t)
 {
 	struct rf_agent *g = t->data;
 
 	g->soon_ms = 0;
 	step_workers(g, false);
+	end_when_drained(g);
 }
 
 void rf_agent_wake(struct rf_agent *g, int64_t at_ms)
@@ -113,6 +154,7 @@ static void on_tick(uv_timer_t *t)
 	if (!g->orphans_swept)
 		rf_agent_sweep(g);
 	announce(g);
+	end_when_drained(g);
 }
 
 static void on_heartbeat(uv_timer_t *t)
@@ -269,12 +311,15 @@ static void close_handle(uv_handle_t *h, void *arg RF_UNUSED)
 		uv_close(h, free_handle);
 }
 
-static void on_signal(uv_signal_t *s, int signum RF_UNUSED)
+static void on_signal(uv_signal_t *s, int signum)
 {
 	struct rf_agent *g = s->data;
 
 	g->stopping = true;
-	uv_stop(&g->loop);
+	if (signum == SIGINT && g->ready && !g->draining)
+		drain(g);
+	else
+		uv_stop(&g->loop);
 }
 
 /* The instance's own cgroup goes too if no pod needs it; a container being made right now would. */

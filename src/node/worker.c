@@ -11,6 +11,7 @@
 #define BACKOFF_MAX_MS 60000
 #define GRACE_DEFAULT_S 30
 #define STOP_LOOK_MS 100		/* how often a stopping pod is looked at */
+#define DRAIN_GRACE_MS 8000		/* the most a pod gets when the whole node stops */
 #define HEALTHY_RUN_MS (10 * 60 * 1000) /* a container that ran so long begins its back-off anew */
 
 /* --- looking things up ----------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ static void prepare(struct rf_worker *w)
 	struct rf_err err = RF_ERR_INIT;
 	int64_t now = rf_agent_now();
 
-	if (w->prepared || w->refused || now < w->retry_ms)
+	if (w->prepared || w->refused || w->agent->draining || now < w->retry_ms)
 		return;
 	int rc = rf_worker_prepare(w, &err);
 	if (rc == 0) {
@@ -252,7 +253,7 @@ static void start(struct rf_container *c)
 {
 	struct rf_err err = RF_ERR_INIT;
 
-	if (rf_agent_now() < c->retry_ms)
+	if (c->worker->agent->draining || rf_agent_now() < c->retry_ms)
 		return;
 	int rc = rf_container_start(c, &err);
 	if (rc == 0) {
@@ -325,6 +326,8 @@ static void stop(struct rf_worker *w)
 {
 	int64_t now = rf_agent_now(), deadline = now + grace_ms(w);
 
+	if (w->agent->draining)
+		deadline = RF_MIN(deadline, now + DRAIN_GRACE_MS);
 	/* A later delete with less grace shortens it; nothing makes it longer. */
 	if (w->stop_deadline_ms == 0 || deadline < w->stop_deadline_ms)
 		w->stop_deadline_ms = deadline;

@@ -64,9 +64,14 @@ check "cards are free again at the end" eventually 20 bash -c "! $RINGFENCE gpus
 check "a tenant can be deleted" kubectl delete tenant lab --timeout=30s
 check "and its namespace goes with it" eventually 20 bash -c '! kubectl get namespace lab'
 
+# stopping with a pod running
+sed 's/"--hold", "5"/"--hold", "100"/' train.yaml | sed 's/name: train/name: endless/' | kubectl apply -f - >/dev/null
+check "a pod runs when Ctrl-C is pressed" eventually 20 phase_is bank endless Running
 platform_stop
 check "Ctrl-C stops it cleanly" test $? = 0
+check "and nothing is left running" bash -c '! pgrep -f "[r]ingfence .*'"$work"'"'
 platform_start --simulate 2xH200
 check "the data stays and the next start has it" test $? = 0
 check "tenants are still there" kubectl get tenant team-a team-b bank
+says "the pod's end is told with its reason" NodeShutdown kubectl -n bank get pod endless -o jsonpath='{.status.reason}'
 done_testing
