@@ -188,7 +188,7 @@ static void tell_ready(struct up *u)
 	printf("\n  API         %s\n  dashboard   %s\n  kubeconfig  %s\n  data, logs  %.*s\n\n"
 	       "Next, in another terminal:\n"
 	       "  export KUBECONFIG=%s\n"
-	       "  kubectl apply -f examples/tenants.yaml     # two tenants\n"
+	       "  kubectl apply -f examples/tenants.yaml     # four tenants\n"
 	       "  %s gpus                      # the cards\n\n"
 	       "Ctrl-C stops it; the data stays.\nready\n",
 	       u->api, u->dashboard[0] ? u->dashboard : "(off)", kubeconfig, RF_STR(u->data), kubeconfig,
