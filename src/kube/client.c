@@ -47,8 +47,7 @@ void rf_kube_set_timeout(struct rf_kube *k, int ms)
 	k->timeout_ms = ms;
 }
 
-/* --- one exchange -------------------------------------------------------------------------------
- */
+/* --- one exchange ----------------------------------------------------------------------------- */
 
 struct exchange {
 	struct rf_arena *a;
@@ -188,8 +187,7 @@ int rf_kube_raw(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struc
 	return exchange(k, a, opts, ret_text, err);
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 /* At most max bytes, and no character cut in two. */
 static struct rf_str shortened(struct rf_str s, size_t max)

@@ -43,8 +43,7 @@ struct rf_informer {
 
 static void step(uv_timer_t *timer);
 
-/* --- telling the owner --------------------------------------------------------------------------
- */
+/* --- telling the owner ------------------------------------------------------------------------ */
 
 static void tell_change(struct rf_informer *i, const struct rf_json *before,
 			const struct rf_json *after)
@@ -80,8 +79,7 @@ static void tell_sync(struct rf_informer *i)
 	i->telling--;
 }
 
-/* --- the copy -----------------------------------------------------------------------------------
- */
+/* --- the copy --------------------------------------------------------------------------------- */
 
 static void entry_free(struct entry *e)
 {
@@ -183,8 +181,7 @@ static void sweep(struct rf_informer *i)
 	rf_vec_done(&gone);
 }
 
-/* --- when to go on ------------------------------------------------------------------------------
- */
+/* --- when to go on ---------------------------------------------------------------------------- */
 
 static void step_in(struct rf_informer *i, uint64_t ms)
 {
@@ -214,8 +211,7 @@ static void set_text(struct rf_buf *b, struct rf_str s)
 	rf_buf_add(b, s);
 }
 
-/* --- listing ------------------------------------------------------------------------------------
- */
+/* --- listing ---------------------------------------------------------------------------------- */
 
 static void list_ended(struct rf_informer *i, const struct rf_json *list)
 {
@@ -289,8 +285,7 @@ static void send_list(struct rf_informer *i)
 								.ctx = i });
 }
 
-/* --- watching -----------------------------------------------------------------------------------
- */
+/* --- watching --------------------------------------------------------------------------------- */
 
 /* This watch is over, whatever else it says; the list comes next. */
 static void give_up_watch(struct rf_informer *i, const struct rf_err *why)
@@ -417,8 +412,7 @@ static void send_watch(struct rf_informer *i)
 								.ctx = i });
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {

@@ -1,9 +1,8 @@
 #include "kube/private.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 
+#include "base/fs.h"
 #include "codec/base64.h"
 #include "codec/yaml.h"
 
@@ -16,41 +15,7 @@ struct source {
 	struct rf_err *err;
 };
 
-static int read_all(int fd, struct rf_buf *out, size_t cap)
-{
-	char chunk[8192];
-	ssize_t n;
-
-	while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		rf_buf_add(out, rf_str_n(chunk, (size_t)n));
-		if (out->n > cap) {
-			errno = EFBIG;
-			return -1;
-		}
-	}
-	return 0;
-}
-
-int rf_kube_read_file(struct rf_arena *a, const char *path, size_t cap, struct rf_str *ret,
-		      struct rf_err *err)
-{
-	rf_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	rf_auto(buf) out = RF_BUF_INIT;
-
-	if (fd < 0 && errno == ENOENT)
-		return rf_fail(err, RF_NOT_FOUND, "%s: no such file", path);
-	if (fd < 0 || read_all(fd, &out, cap) < 0)
-		return rf_fail_errno(err, "read %s", path);
-	*ret = rf_arena_str(a, rf_buf_str(&out));
-	return 0;
-}
-
-/* --- pieces of the file -------------------------------------------------------------------------
- */
+/* --- pieces of the file ----------------------------------------------------------------------- */
 
 static int bad(const struct source *s, const char *what, struct rf_str name)
 {
@@ -94,7 +59,7 @@ static int read_blob(const struct source *s, const struct rf_json *from, const c
 		return 0;
 	}
 	*ret = RF_STR_EMPTY;
-	if (file.n > 0 && rf_kube_read_file(s->a, beside(s, file), CONFIG_MAX, ret, s->err) < 0)
+	if (file.n > 0 && rf_fs_read(s->a, beside(s, file), CONFIG_MAX, ret, s->err) < 0)
 		return s->err ? rf_wrap(s->err, "kubeconfig %s: %s", s->path, field)
 			      : -RF_NOT_FOUND;
 	return 0;
@@ -211,7 +176,7 @@ static int read_user(const struct source *s, const struct rf_json *user, struct 
 	if (file.n == 0)
 		return 0;
 	c->token_file = rf_str(beside(s, file));
-	if (rf_kube_read_file(s->a, c->token_file.p, CONFIG_MAX, &c->token, s->err) < 0)
+	if (rf_fs_read(s->a, c->token_file.p, CONFIG_MAX, &c->token, s->err) < 0)
 		return s->err ? rf_wrap(s->err, "kubeconfig %s: tokenFile", s->path)
 			      : -RF_NOT_FOUND;
 	c->token = rf_str_trim(c->token);
@@ -291,7 +256,7 @@ int rf_kubeconfig_load(struct rf_arena *a, const char *path, struct rf_kubeconfi
 
 	if (rc < 0)
 		return rc;
-	rc = rf_kube_read_file(a, s.path, CONFIG_MAX, &text, err);
+	rc = rf_fs_read(a, s.path, CONFIG_MAX, &text, err);
 	if (rc < 0)
 		return err ? rf_wrap(err, "kubeconfig") : rc;
 	rc = parse_text(&s, text, &doc);
@@ -318,21 +283,20 @@ int rf_kubeconfig_in_cluster(struct rf_arena *a, struct rf_kubeconfig *ret, stru
 		return rf_fail(err, RF_INVALID, "KUBERNETES_SERVICE_PORT is not a port: %s", port);
 	c.port = (uint16_t)number;
 	c.token_file = RF_LIT(SECRETS "/token");
-	rc = rf_kube_read_file(a, SECRETS "/ca.crt", CONFIG_MAX, &c.ca_pem, err);
+	rc = rf_fs_read(a, SECRETS "/ca.crt", CONFIG_MAX, &c.ca_pem, err);
 	if (rc == 0)
-		rc = rf_kube_read_file(a, SECRETS "/token", CONFIG_MAX, &c.token, err);
+		rc = rf_fs_read(a, SECRETS "/token", CONFIG_MAX, &c.token, err);
 	if (rc < 0)
 		return err ? rf_wrap(err, "service account of this pod") : rc;
 	c.token = rf_str_trim(c.token);
 	/* Absent in pods that mount their token themselves. */
-	if (rf_kube_read_file(a, SECRETS "/namespace", 4096, &c.ns, NULL) == 0)
+	if (rf_fs_read(a, SECRETS "/namespace", 4096, &c.ns, NULL) == 0)
 		c.ns = rf_str_trim(c.ns);
 	*ret = c;
 	return 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void set_data(struct rf_arena *a, struct rf_json *in, const char *key, struct rf_str bytes)
 {

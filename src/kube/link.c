@@ -4,6 +4,8 @@
 
 #include <openssl/crypto.h>
 
+#include "base/fs.h"
+
 #define TOKEN_MAX ((size_t)64 << 10)
 #define TOKEN_AGE_NS ((int64_t)60 * 1000 * 1000 * 1000)
 
@@ -74,7 +76,7 @@ static void refresh_token(struct rf_kube_link *l)
 	if (l->token_file == NULL || now - l->token_read_ns < TOKEN_AGE_NS)
 		return;
 	l->token_read_ns = now;
-	if (rf_kube_read_file(&scratch, l->token_file, TOKEN_MAX, &token, NULL) == 0)
+	if (rf_fs_read(&scratch, l->token_file, TOKEN_MAX, &token, NULL) == 0)
 		set_token(l, rf_str_trim(token));
 }
 

@@ -66,8 +66,7 @@ static struct rf_json *take(struct rf_arena *a, const struct rf_json *v)
 	return copy;
 }
 
-/* --- lists --------------------------------------------------------------------------------------
- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 /* An element of the merged list on its way to its place. */
 struct element {
@@ -283,8 +282,7 @@ static int merge_list(struct rf_patch_work *w, const struct rf_merge_field *fiel
 	return 0;
 }
 
-/* --- directives ---------------------------------------------------------------------------------
- */
+/* --- directives ------------------------------------------------------------------------------- */
 
 static bool lists_name(const struct rf_json *names, struct rf_str name)
 {
@@ -405,8 +403,7 @@ static int delete_scalars(struct rf_patch_work *w, struct rf_json *target,
 	return 0;
 }
 
-/* --- objects ------------------------------------------------------------------------------------
- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 static bool already_ordered(const struct rf_merge_field *field, const struct rf_json *patch)
 {

@@ -7,10 +7,6 @@
 /* Percent-encodes all but the unreserved characters: safe as a path segment and in a query. */
 void rf_kube_encode(struct rf_buf *out, struct rf_str s);
 
-/* A whole file, at most cap bytes, into the arena. */
-int rf_kube_read_file(struct rf_arena *a, const char *path, size_t cap, struct rf_str *ret,
-		      struct rf_err *err);
-
 /* --- work: patches are written by tenants, so what one may cost is bounded -------------------- */
 
 struct rf_patch_work {

@@ -30,8 +30,7 @@ struct world {
 
 static struct world w;
 
-/* --- the server ----------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 static void on_stream_gone(void *ctx)
 {
@@ -100,8 +99,7 @@ static void list_one(struct world *world, struct rf_http_req *req)
 	reply(req, 200, LIST("10", OBJECT("p1", "u1", "5")));
 }
 
-/* --- the owner of the informer -------------------------------------------------------------------
- */
+/* --- the owner of the informer ---------------------------------------------------------------- */
 
 static void on_change(void *ctx, const struct rf_json *before, const struct rf_json *after)
 {
@@ -201,8 +199,7 @@ static void run_until_told(const char *last)
 		  strcmp(w.told.p + w.told.n - strlen(last), last) == 0);
 }
 
-/* --- the promises --------------------------------------------------------------------------------
- */
+/* --- the promises ----------------------------------------------------------------------------- */
 
 static void list_two_pages(struct world *world, struct rf_http_req *req)
 {

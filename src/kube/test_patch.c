@@ -84,8 +84,7 @@ static void fails(patcher p, const char *before, const char *patch, int code, co
 		fail_msg("%s + %s: got \"%s\", want \"%s\"", before, patch, err.msg, says);
 }
 
-/* --- RFC 7386 ------------------------------------------------------------------------------------
- */
+/* --- RFC 7386 --------------------------------------------------------------------------------- */
 
 static void merge_patch_follows_the_table_of_its_rfc(void **state)
 {
@@ -119,8 +118,7 @@ static void merge_patch_sets_and_removes_labels(void **state)
 	      "{'metadata':{'name':'p','labels':{'b':'2','c':'3'}}}");
 }
 
-/* --- RFC 6902 ------------------------------------------------------------------------------------
- */
+/* --- RFC 6902 --------------------------------------------------------------------------------- */
 
 static void json_patch_follows_the_examples_of_its_rfc(void **state)
 {
@@ -272,8 +270,7 @@ static void no_patch_makes_an_object_that_cannot_be_read_back(void **state)
 	gives(json_patch, before.p, "[{'op':'add','path':'/a0','value':0}]", before.p);
 }
 
-/* --- strategic merge -----------------------------------------------------------------------------
- */
+/* --- strategic merge -------------------------------------------------------------------------- */
 
 #define POD                                                                                        \
 	"{'spec':{'containers':[{'name':'a','image':'i1','env':[{'name':'X','value':'1'}]},"       \
