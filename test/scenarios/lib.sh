@@ -99,6 +99,10 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 done_testing() {
+	platform_stop
+	# In a sanitizer build a finding, a leak too, is in the process's log.
+	check "no process of the platform complained of its own memory" bash -c \
+		"! grep -A20 -E 'AddressSanitizer|LeakSanitizer|runtime error|ringfence: bug' '$work'/data/log/*.log"
 	echo "1..$tap"
 	exit $((bad > 0))
 }
