@@ -45,7 +45,7 @@ format:  ## clang-format over the C files
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 install: all  ## install under PREFIX (default /usr/local)
-	@meson configure $(BUILD) -Dprefix=$(PREFIX) && meson install -C $(BUILD) --no-rebuild
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) && meson install -C $(BUILD)
 
 clean:  ## remove what was built
 	@rm -rf build build-san build-fuzz
