@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <uv.h>
 
+#include "base/fs.h"
 #include "gpu/gpu.h"
 #include "sim/sim.h"
 
@@ -46,7 +47,7 @@ struct child {
 struct up {
 	uv_loop_t loop;
 	uv_signal_t on_int, on_term;
-	uv_timer_t patience;
+	uv_timer_t patience, watch_node; /* while stopping */
 	struct rf_arena arena;
 	struct rf_str data;
 	struct child children[CHILD_COUNT];
@@ -58,6 +59,7 @@ struct up {
 };
 
 static void child_start(struct child *c);
+static void stop(struct up *u);
 
 static void add_arg(struct child *c, const char *arg)
 {
@@ -76,23 +78,6 @@ static void add_opt(struct child *c, const char *name, const char *value)
 static const char *in_data(struct up *u, const char *name)
 {
 	return rf_arena_printf(&u->arena, "%.*s/%s", RF_STR(u->data), name).p;
-}
-
-static int make_dir(const char *path, struct rf_err *err)
-{
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return rf_fail_errno(err, "make folder %s", path);
-	return 0;
-}
-
-/* mkdir -p, for the data folder only. */
-static int make_dirs(struct rf_arena *a, struct rf_str path, struct rf_err *err)
-{
-	for (size_t i = 1; i <= path.n; i++)
-		if (i == path.n || path.p[i] == '/')
-			if (make_dir(rf_arena_cstr(a, rf_str_n(path.p, i)), err) < 0)
-				return -err->code;
-	return 0;
 }
 
 /* One platform per data folder: two would give the same card away twice. */
@@ -165,9 +150,14 @@ static int choose_cards(struct up *u, struct rf_err *err)
 
 /* --- children --------------------------------------------------------------------------------- */
 
+static const char *log_path(struct child *c)
+{
+	return in_data(c->up, rf_arena_printf(&c->up->arena, "log/%s.log", c->name).p);
+}
+
 static int open_log(struct child *c)
 {
-	const char *path = in_data(c->up, rf_arena_printf(&c->up->arena, "log/%s.log", c->name).p);
+	const char *path = log_path(c);
 	struct stat st;
 
 	if (stat(path, &st) == 0 && st.st_size > LOG_MAX)
@@ -261,6 +251,20 @@ static void on_again(uv_timer_t *t)
 	child_start(t->data);
 }
 
+/* With the last thing it said: that is most often all a person needs. */
+static void tell_no_start(struct child *c)
+{
+	const char *path = log_path(c);
+	struct rf_str text = RF_STR_EMPTY, line = RF_STR_EMPTY;
+
+	rf_fs_read(&c->up->arena, path, 2 * LOG_MAX, &text, NULL);
+	text = rf_str_trim(text);
+	for (bool more = text.n > 0; more;)
+		more = rf_str_cut(&text, '\n', &line);
+	fprintf(stderr, "ringfence up: %s does not start: %.*s\n(its log is %s)\n", c->name,
+		RF_STR(line), path);
+}
+
 static void on_exit_child(uv_process_t *p, int64_t status, int sig)
 {
 	struct child *c = p->data;
@@ -273,9 +277,8 @@ static void on_exit_child(uv_process_t *p, int64_t status, int sig)
 		return;
 	}
 	if (!u->told && c->pause_ms > 1000) {
-		fprintf(stderr, "ringfence up: %s does not start; its log is %s\n", c->name,
-			in_data(u, rf_arena_printf(&u->arena, "log/%s.log", c->name).p));
-		kill(getpid(), SIGTERM);
+		tell_no_start(c);
+		stop(u);
 		return;
 	}
 	if (uv_now(&u->loop) - c->started_ms > STEADY_MS)
@@ -357,8 +360,6 @@ static void on_node_gone_stop_rest(uv_timer_t *t)
 
 static void stop(struct up *u)
 {
-	static uv_timer_t watch_node;
-
 	if (u->stopping)
 		return;
 	u->stopping = true;
@@ -371,9 +372,7 @@ static void stop(struct up *u)
 	/* SIGINT asks the agent to stop its pods first, SIGTERM leaves them to the next agent. */
 	if (u->children[NODE].running)
 		uv_process_kill(&u->children[NODE].process, o_keep_pods ? SIGTERM : SIGINT);
-	uv_timer_init(&u->loop, &watch_node);
-	watch_node.data = u;
-	uv_timer_start(&watch_node, on_node_gone_stop_rest, 0, 20);
+	uv_timer_start(&u->watch_node, on_node_gone_stop_rest, 0, 20);
 }
 
 static void on_signal(uv_signal_t *s, int sig)
@@ -438,7 +437,8 @@ static void watch_signals(struct up *u)
 	uv_signal_start(&u->on_int, on_signal, SIGINT);
 	uv_signal_start(&u->on_term, on_signal, SIGTERM);
 	uv_timer_init(&u->loop, &u->patience);
-	u->patience.data = u;
+	uv_timer_init(&u->loop, &u->watch_node);
+	u->patience.data = u->watch_node.data = u;
 }
 
 static void close_handle(uv_handle_t *h, void *arg)
@@ -453,8 +453,8 @@ static int run_in(struct up *u, struct rf_err *err)
 	if (geteuid() != 0)
 		return rf_fail(err, RF_FORBIDDEN,
 			       "containers and cgroups need root; run: sudo %s up", rf_cli_self_exe(&u->arena).p);
-	if (make_dirs(&u->arena, u->data, err) < 0 || make_dir(in_data(u, "log"), err) < 0 ||
-	    make_dir(in_data(u, "node"), err) < 0 || lock_data(u, err) < 0 || choose_cards(u, err) < 0)
+	if (rf_fs_mkdirs(u->data.p, 0700, err) < 0 || rf_fs_mkdirs(in_data(u, "log"), 0700, err) < 0 ||
+	    rf_fs_mkdirs(in_data(u, "node"), 0700, err) < 0 || lock_data(u, err) < 0 || choose_cards(u, err) < 0)
 		return -err->code;
 	fflush(stdout);
 	describe_children(u);
