@@ -1,6 +1,6 @@
-/* Reads and writes a generated PodList with ringfence's JSON and with jansson, and prints MB per
- *second of processor time, so that a busy machine does not spoil the comparison. bench_json [pods]
- *[rounds] */
+/* Reads and writes a generated PodList with ringfence's JSON and with jansson, and prints MB per second
+ * of processor time, so that a busy machine does not spoil the comparison.
+ *	bench_json [pods] [rounds] */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

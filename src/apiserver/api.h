@@ -15,6 +15,9 @@
 /* What one request may hold in memory while it is worked on. */
 #define RF_REQUEST_MEMORY (96 * 1024 * 1024)
 
+/* What one person or service account may leave unread: of its watches, and of other answers. */
+#define RF_USER_PENDING_MAX (128 * 1024 * 1024)
+
 #define RF_CONTROL_USER "system:ringfence:control"
 #define RF_MASTERS "system:masters"
 #define RF_NODES_GROUP "system:nodes"
@@ -25,6 +28,7 @@ struct rf_user {
 	struct rf_str uid;
 	struct rf_str groups[32];
 	size_t n_groups;
+	int64_t until_s; /* when its token ends, as Unix time; 0: it has none */
 };
 bool rf_user_in(const struct rf_user *u, const char *group);
 /* Administrators and control: those who may write what decides over tenants. */
@@ -34,6 +38,7 @@ struct rf_str rf_user_node(const struct rf_user *u);
 
 struct rf_hub;
 struct rf_rbac;
+struct rf_answer;
 
 /* Namespaces whose quotas or end must be looked at before the transaction commits. */
 struct rf_tx {
@@ -48,6 +53,7 @@ struct rf_api {
 	struct rf_hub *hub;
 	struct rf_rbac *rbac;
 	struct rf_tx tx;
+	struct rf_answer *answers; /* large ones that are still being read */
 	/* Where tokens are signed, and who we are to node agents; PEM text, owned. */
 	struct rf_str sa_key, sa_pub;
 	struct rf_tls *node_tls; /* NULL: logs cannot be fetched */
@@ -76,6 +82,8 @@ struct rf_req {
 void rf_reply_error(struct rf_req *r, const struct rf_err *err);
 void rf_reply_object(struct rf_req *r, int status, const struct rf_json *object);
 void rf_reply_json(struct rf_req *r, int status, struct rf_str json);
+/* RF_EXHAUSTED for somebody who asks for more and more and reads none of it. */
+int rf_check_unread(struct rf_req *r, struct rf_err *err);
 /* A metav1.Status of success about the object. */
 void rf_reply_done(struct rf_req *r, int status, struct rf_str name, struct rf_str uid);
 /* The error as a metav1.Status; name and kind may be empty. */

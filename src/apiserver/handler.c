@@ -57,6 +57,8 @@ static int serve_object(struct rf_req *r, struct rf_err *err)
 		return -err->code;
 	if (rf_rbac_authorize(r, err) < 0 || read_dry_run(r, err) < 0)
 		return -err->code;
+	if (rf_check_unread(r, err) < 0)
+		return -err->code;
 	return rf_negotiate(r) ? dispatch(r, err) : 0;
 }
 

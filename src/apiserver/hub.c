@@ -1,5 +1,6 @@
 #include "apiserver/hub.h"
 
+#include "apiserver/rbac.h"
 #include "apiserver/table.h"
 #include "kube/kube.h"
 
@@ -11,7 +12,8 @@ struct watcher {
 	struct rf_hub *hub;
 	struct rf_http_req *http;
 	const struct rf_kind *kind;
-	struct rf_str user;
+	struct rf_user user;
+	uint64_t allowed_at;	/* the generation of the rules that allowed it */
 	struct rf_str ns, name; /* empty: all */
 	struct rf_filter filter;
 	enum rf_form form;
@@ -96,6 +98,17 @@ static void send_error(struct rf_http_req *http, const struct rf_err *err)
 	rf_http_stream_write(http, rf_buf_str(&out));
 }
 
+static void end_forbidden(struct watcher *w)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	if (w->dead)
+		return;
+	rf_fail(&err, RF_FORBIDDEN, "User \"%.*s\" may no longer watch this", RF_STR(w->user.name));
+	send_error(w->http, &err);
+	finish(w);
+}
+
 static void send_bookmark(struct watcher *w, bool initial_end)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -156,10 +169,27 @@ static void tell_filtered(struct watcher *w, struct parsed_change *p)
 		emit(w, "DELETED", c->json, now);
 }
 
+/* A watch lives longer than the permission it began with: a name may by now belong to others. */
+static bool still_allowed(struct watcher *w)
+{
+	struct rf_rbac *rbac = w->hub->api->rbac;
+	struct rf_route route = { .kind = w->kind, .ns = w->ns, .name = w->name };
+	struct rf_ask ask = rf_rbac_ask(&route, "watch");
+
+	if (w->allowed_at == rf_rbac_generation(rbac))
+		return true;
+	w->allowed_at = rf_rbac_generation(rbac);
+	return rf_rbac_allows(rbac, &w->user, &ask);
+}
+
 static void tell(struct watcher *w, struct parsed_change *p)
 {
 	if (w->dead || !concerns(w, p->c))
 		return;
+	if (!still_allowed(w)) {
+		end_forbidden(w);
+		return;
+	}
 	if (w->filter.labels != NULL || w->filter.fields != NULL)
 		tell_filtered(w, p);
 	else
@@ -184,12 +214,26 @@ static void sweep(struct rf_hub *h)
 	}
 }
 
+/* Another account of its name may follow; what was this one's ends with it. */
+static void end_watches_of(struct rf_hub *h, struct rf_str ns, struct rf_str account)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str name =
+		rf_arena_printf(&a, "system:serviceaccount:%.*s:%.*s", RF_STR(ns), RF_STR(account));
+
+	for (struct watcher *w = h->all; w != NULL; w = w->next)
+		if (rf_str_eq(w->user.name, name))
+			end_forbidden(w);
+}
+
 void rf_hub_publish(void *hub, const struct rf_change *c)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct parsed_change p = { .c = c, .a = &a };
 	struct rf_hub *h = hub;
 
+	if (c->type == RF_DELETED && rf_kind_is(c->kind, "serviceaccounts"))
+		end_watches_of(h, c->ns, c->name);
 	for (struct watcher *w = h->all; w != NULL; w = w->next)
 		tell(w, &p);
 }
@@ -260,6 +304,17 @@ static int told_change(void *ctx, const struct rf_change *c)
 	return w->dead ? 1 : 0;
 }
 
+static struct rf_user user_copy(struct rf_arena *a, const struct rf_user *u)
+{
+	struct rf_user copy = *u;
+
+	copy.name = rf_arena_str(a, u->name);
+	copy.uid = rf_arena_str(a, u->uid);
+	for (size_t i = 0; i < u->n_groups; i++)
+		copy.groups[i] = rf_arena_str(a, u->groups[i]);
+	return copy;
+}
+
 static struct watcher *watcher_new(struct rf_req *r)
 {
 	struct watcher *w = rf_new(struct watcher);
@@ -268,7 +323,8 @@ static struct watcher *watcher_new(struct rf_req *r)
 	w->hub = r->api->hub;
 	w->http = r->http;
 	w->kind = r->route.kind;
-	w->user = rf_arena_str(a, r->user.name);
+	w->user = user_copy(a, &r->user);
+	w->allowed_at = rf_rbac_generation(r->api->rbac);
 	w->ns = rf_arena_str(a, r->route.ns);
 	w->name = rf_arena_str(a, r->route.name);
 	w->form = r->form;
@@ -339,7 +395,38 @@ static int64_t watch_ends(struct rf_req *r)
 		seconds = 1800 + spread % 1800;
 	}
 	seconds = RF_MIN(seconds, WATCH_LONGEST_S);
+	if (r->user.until_s > 0)
+		seconds = RF_MIN(seconds, r->user.until_s - rf_wall_ms(r->api->clock) / 1000);
 	return rf_mono_ns(r->api->clock) + seconds * INT64_C(1000000000);
+}
+
+struct search {
+	struct rf_str ns;
+	bool born;
+};
+
+static int look_for_birth(void *ctx, const struct rf_change *c)
+{
+	struct search *s = ctx;
+
+	s->born |= c->type == RF_ADDED && rf_str_eq(c->name, s->ns);
+	return s->born ? 1 : 0;
+}
+
+/* What happened in an earlier namespace of this name is not for those who have it now. */
+static int check_birth(struct watcher *w, const struct start *start, struct rf_err *err)
+{
+	struct search s = { w->ns, false };
+
+	if (s.ns.n == 0)
+		return 0;
+	if (rf_store_history(w->hub->api->store, rf_kind_get("namespaces"), start->after,
+			     look_for_birth, &s, err) < 0)
+		return -err->code;
+	if (!s.born)
+		return 0;
+	return rf_fail(err, RF_GONE, "too old resource version: %lld: namespace \"%.*s\" is newer",
+		       (long long)start->after, RF_STR(s.ns));
 }
 
 static int catch_up(struct watcher *w, const struct start *start, struct rf_err *err)
@@ -347,6 +434,8 @@ static int catch_up(struct watcher *w, const struct start *start, struct rf_err 
 	struct rf_store *s = w->hub->api->store;
 	int r;
 
+	if (!start->state && check_birth(w, start, err) < 0)
+		return -err->code;
 	if (!start->state)
 		return rf_store_history(s, w->kind, start->after, told_change, w, err);
 	r = send_state(w, err);
@@ -359,15 +448,24 @@ static int catch_up(struct watcher *w, const struct start *start, struct rf_err 
 static int check_count(struct rf_req *r, struct rf_err *err)
 {
 	struct rf_hub *h = r->api->hub;
-	size_t own = 0;
+	size_t own = 0, waiting = 0;
 
 	if (h->n >= RF_WATCHERS_MAX)
 		return rf_fail(err, RF_EXHAUSTED, "there are %d watches already; try again later",
 			       RF_WATCHERS_MAX);
 	if (rf_user_is_platform(&r->user) || rf_user_node(&r->user).n > 0)
 		return 0;
-	for (const struct watcher *w = h->all; w != NULL; w = w->next)
-		own += !w->dead && rf_str_eq(w->user, r->user.name);
+	for (const struct watcher *w = h->all; w != NULL; w = w->next) {
+		if (w->dead || !rf_str_eq(w->user.name, r->user.name))
+			continue;
+		own++;
+		waiting += rf_http_stream_pending(w->http);
+	}
+	if (waiting > RF_USER_PENDING_MAX)
+		return rf_fail(err, RF_EXHAUSTED,
+			       "user \"%.*s\" has yet to read %zu bytes of its watches; read them "
+			       "first",
+			       RF_STR(r->user.name), waiting);
 	if (own >= RF_WATCHERS_PER_USER)
 		return rf_fail(err, RF_EXHAUSTED, "user \"%.*s\" has %d watches already; end some",
 			       RF_STR(r->user.name), RF_WATCHERS_PER_USER);

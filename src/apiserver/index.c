@@ -29,13 +29,23 @@ static int run3(struct rf_store *s, const char *sql, struct rf_str x, struct rf_
 
 /* --- what pods use -------------------------------------------------------------------------- */
 
+/* A sum that wrapped would be a charge below zero: a quota that grows by being used. */
+static int64_t sum_of(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 static void charge(struct rf_arena *a, struct rf_charges *c, struct rf_str resource, int64_t milli,
 		   bool add)
 {
 	for (size_t i = 0; i < c->n; i++) {
+		int64_t *was = &c->at[i].milli;
+
 		if (!rf_str_eq(c->at[i].resource, resource))
 			continue;
-		c->at[i].milli = add ? c->at[i].milli + milli : RF_MAX(c->at[i].milli, milli);
+		*was = add ? sum_of(*was, milli) : RF_MAX(*was, milli);
 		return;
 	}
 	if (c->n == c->cap) {

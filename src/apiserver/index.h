@@ -21,7 +21,9 @@ struct rf_charges {
 	struct rf_charge *at;
 	size_t n, cap;
 };
-/* Empty for a pod that no longer counts. */
+/* The most that a namespace's pods may use of anything: what is more could not be added up. */
+#define RF_USED_MAX (INT64_MAX / 4)
+/* Empty for a pod that no longer counts. A sum too large for the type is INT64_MAX. */
 void rf_charges_of_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_charges *ret);
 int64_t rf_charges_get(const struct rf_charges *c, struct rf_str resource);
 

@@ -2,6 +2,11 @@
  * server checks fields itself, and for `kubectl explain`. */
 #include "apiserver/discovery.h"
 #include "apiserver/schema.h"
+#include "codec/pb.h"
+
+/* Old clients ask with "@" before the version, which is no media type; the answer has to be one. */
+#define V2_ASKED "application/com.github.proto-openapi.spec.v2"
+#define V2_PROTOBUF V2_ASKED ".v1.0+protobuf"
 
 static struct rf_json *gvk(struct rf_arena *a, const struct rf_kind *k)
 {
@@ -180,6 +185,36 @@ static void reply_index(struct rf_req *r)
 	rf_reply_json(r, 200, rf_json_text_of(r->a, rf_json_make(r->a, "{'paths':%j}", paths)));
 }
 
+/* --- version 2 ------------------------------------------------------------------------------ */
+
+/* Old clients (kubectl before 1.24) want it, and as a protobuf Document, or they do nothing at all.
+ * One without definitions tells them that there is nothing to check on their side. */
+static void reply_v2_protobuf(struct rf_req *r)
+{
+	enum { SWAGGER = 1, INFO = 2, INFO_TITLE = 1, INFO_VERSION = 2, PATHS = 8 };
+	rf_auto(buf) info = RF_BUF_INIT;
+	rf_auto(buf) doc = RF_BUF_INIT;
+
+	rf_pb_put_bytes(&info, INFO_TITLE, RF_LIT("ringfence"));
+	rf_pb_put_bytes(&info, INFO_VERSION, RF_LIT(RF_VERSION));
+	rf_pb_put_bytes(&doc, SWAGGER, RF_LIT("2.0"));
+	rf_pb_put_bytes(&doc, INFO, rf_buf_str(&info));
+	rf_pb_put_bytes(&doc, PATHS, RF_STR_EMPTY);
+	rf_http_reply(r->http, 200, V2_PROTOBUF, rf_buf_str(&doc));
+}
+
+static void reply_v2(struct rf_req *r)
+{
+	struct rf_str accept = rf_http_get_header(r->http, "accept");
+
+	if (rf_str_starts(accept, RF_LIT(V2_ASKED)))
+		reply_v2_protobuf(r);
+	else
+		rf_reply_json(r, 200,
+			      RF_LIT("{\"swagger\":\"2.0\",\"info\":{\"title\":\"ringfence\","
+				     "\"version\":\"" RF_VERSION "\"},\"paths\":{}}"));
+}
+
 bool rf_openapi_handle(struct rf_req *r)
 {
 	struct rf_str path = r->http->path, prefix = RF_LIT("/openapi/v3/");
@@ -189,9 +224,7 @@ bool rf_openapi_handle(struct rf_req *r)
 		return true;
 	}
 	if (rf_str_is(path, "/openapi/v2")) {
-		rf_reply_json(r, 200,
-			      RF_LIT("{\"swagger\":\"2.0\",\"info\":{\"title\":\"ringfence\","
-				     "\"version\":\"" RF_VERSION "\"},\"paths\":{}}"));
+		reply_v2(r);
 		return true;
 	}
 	if (!rf_str_starts(path, prefix))

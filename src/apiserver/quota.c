@@ -110,7 +110,7 @@ static void add_part(struct rf_arena *a, struct rf_buf *b, struct rf_str key, in
 
 static void compare(struct excess *e, struct rf_str key, int64_t ask, int64_t used, int64_t limit)
 {
-	if (ask <= 0 || used + ask <= limit)
+	if (ask <= 0 || ask <= limit - used)
 		return;
 	add_part(e->a, &e->asked, key, ask);
 	add_part(e->a, &e->used, key, used);
@@ -182,9 +182,25 @@ static int check_one(struct rf_api *api, struct rf_arena *a, const struct rf_jso
 	return refuse(&e, "", name, err);
 }
 
+/* With or without a quota: what cannot be counted now would be a wrong count when one is made. */
+static int check_countable(struct rf_api *api, struct rf_str ns, const struct rf_charges *charges,
+			   struct rf_err *err)
+{
+	for (size_t i = 0; i < charges->n; i++) {
+		const struct rf_charge *one = &charges->at[i];
+
+		if (one->milli > RF_USED_MAX - rf_index_used(api->store, ns, one->resource))
+			return rf_fail(err, RF_FORBIDDEN,
+				       "asks for more %.*s than can be counted; lower it",
+				       RF_STR(one->resource));
+	}
+	return 0;
+}
+
 int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
 		   const struct rf_json *o, struct rf_err *err)
 {
+	struct rf_str ns = rf_json_str_at(o, "metadata", "namespace");
 	struct rf_charges charges = { NULL, 0, 0 };
 	struct rf_json *quotas;
 
@@ -192,7 +208,8 @@ int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind 
 		return 0;
 	if (rf_kind_is(k, "pods"))
 		rf_charges_of_pod(a, o, &charges);
-	if (read_quotas(api, a, rf_json_str_at(o, "metadata", "namespace"), &quotas, err) < 0)
+	if (check_countable(api, ns, &charges, err) < 0 ||
+	    read_quotas(api, a, ns, &quotas, err) < 0)
 		return -err->code;
 	for (size_t i = 0; i < rf_json_len(quotas); i++)
 		if (check_one(api, a, rf_json_item(quotas, i), k, o, &charges, err) < 0)

@@ -12,6 +12,7 @@ struct binding {
 struct rf_rbac {
 	struct rf_store *store;
 	bool fresh;
+	uint64_t generation;
 	struct rf_arena arena; /* everything below */
 	struct rf_map roles;   /* "ns/name", cluster roles "/name": rf_json rules */
 	RF_VEC(struct binding) bindings;
@@ -46,6 +47,12 @@ void rf_rbac_free(struct rf_rbac *b)
 void rf_rbac_changed(struct rf_rbac *b)
 {
 	b->fresh = false;
+	b->generation++;
+}
+
+uint64_t rf_rbac_generation(const struct rf_rbac *b)
+{
+	return b->generation;
 }
 
 /* --- loading -------------------------------------------------------------------------------- */

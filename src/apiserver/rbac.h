@@ -9,6 +9,9 @@ struct rf_rbac *rf_rbac_new(struct rf_store *store);
 void rf_rbac_free(struct rf_rbac *b);
 void rf_rbac_changed(struct rf_rbac *b); /* a role or binding was written, or a write was undone */
 
+/* Another number than before: what was allowed may no longer be. */
+uint64_t rf_rbac_generation(const struct rf_rbac *b);
+
 /* What is asked; a request for a path has path set and the rest empty. */
 struct rf_ask {
 	struct rf_str verb;
@@ -29,6 +32,8 @@ int rf_rbac_covers(struct rf_rbac *b, const struct rf_user *u, struct rf_str ns,
 const struct rf_json *rf_rbac_role_rules(struct rf_rbac *b, struct rf_str kind, struct rf_str ns,
 					 struct rf_str name);
 
+/* What the request's route asks. */
+struct rf_ask rf_rbac_ask(const struct rf_route *t, const char *verb);
 /* RF_FORBIDDEN with Kubernetes' text if the request's route is not allowed. */
 int rf_rbac_authorize(struct rf_req *r, struct rf_err *err);
 int rf_rbac_authorize_path(struct rf_req *r, struct rf_err *err);

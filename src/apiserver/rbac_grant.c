@@ -105,21 +105,28 @@ int rf_rbac_covers(struct rf_rbac *b, const struct rf_user *u, struct rf_str ns,
 
 /* --- the request's own permission -------------------------------------------------------------- */
 
-int rf_rbac_authorize(struct rf_req *r, struct rf_err *err)
+struct rf_ask rf_rbac_ask(const struct rf_route *t, const char *verb)
 {
-	const struct rf_route *t = &r->route;
-	struct rf_ask ask = { .verb = rf_str(t->verb),
+	struct rf_ask ask = { .verb = rf_str(verb),
 			      .group = rf_str(t->kind->group),
 			      .resource = rf_str(t->kind->plural),
 			      .sub = t->sub,
 			      .name = t->name,
 			      .ns = t->ns };
-	struct rf_str where = RF_LIT(" at the cluster scope");
-	struct rf_str what = rf_kind_resource(r->a, t->kind);
 
 	/* Inside a namespace that is the object itself, a role of that namespace may speak of it. */
 	if (rf_kind_is(t->kind, "namespaces"))
 		ask.ns = t->name;
+	return ask;
+}
+
+int rf_rbac_authorize(struct rf_req *r, struct rf_err *err)
+{
+	const struct rf_route *t = &r->route;
+	struct rf_ask ask = rf_rbac_ask(t, t->verb);
+	struct rf_str where = RF_LIT(" at the cluster scope");
+	struct rf_str what = rf_kind_resource(r->a, t->kind);
+
 	if (rf_rbac_allows(r->api->rbac, &r->user, &ask))
 		return 0;
 	if (t->ns.n > 0)

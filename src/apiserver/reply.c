@@ -53,10 +53,82 @@ static void add_warnings(struct rf_req *r)
 	rf_http_add_header(r->http, "Warning", rf_buf_str(&text));
 }
 
+/* --- large answers -------------------------------------------------------------------------- */
+
+/* Memory is taken until the client has read; one who asks often and reads nothing must not take all
+ * of it. Small answers are bounded by the number of connections. */
+#define LARGE (64 * 1024)
+
+struct rf_answer {
+	struct rf_answer *next, **link;
+	struct rf_http_req *http;
+	struct rf_str user;
+};
+
+static void forget(void *ctx)
+{
+	struct rf_answer *one = ctx;
+
+	*one->link = one->next;
+	if (one->next != NULL)
+		one->next->link = one->link;
+	free(one);
+}
+
+static void taken(void *ctx)
+{
+	struct rf_answer *one = ctx;
+	struct rf_http_req *http = one->http;
+
+	rf_http_on_close(http, NULL, NULL);
+	rf_http_on_drain(http, NULL, NULL);
+	forget(one);
+	rf_http_stream_end(http);
+}
+
+static void send_large(struct rf_req *r, int status, struct rf_str json)
+{
+	struct rf_answer *one;
+
+	rf_http_stream_begin(r->http, status, JSON);
+	rf_http_stream_write(r->http, json);
+	if (rf_http_stream_pending(r->http) == 0) {
+		rf_http_stream_end(r->http);
+		return;
+	}
+	one = rf_new(struct rf_answer);
+	one->http = r->http;
+	one->user = rf_arena_str(r->http->arena, r->user.name);
+	one->next = r->api->answers;
+	one->link = &r->api->answers;
+	if (one->next != NULL)
+		one->next->link = &one->next;
+	r->api->answers = one;
+	rf_http_on_drain(r->http, taken, one);
+	rf_http_on_close(r->http, forget, one); /* last: it may call back at once */
+}
+
+int rf_check_unread(struct rf_req *r, struct rf_err *err)
+{
+	size_t waiting = 0;
+
+	for (const struct rf_answer *one = r->api->answers; one != NULL; one = one->next)
+		if (rf_str_eq(one->user, r->user.name))
+			waiting += rf_http_stream_pending(one->http);
+	if (waiting <= RF_USER_PENDING_MAX || rf_user_is_platform(&r->user))
+		return 0;
+	return rf_fail(err, RF_EXHAUSTED,
+		       "user \"%.*s\" has yet to read %zu bytes of answers; read them first",
+		       RF_STR(r->user.name), waiting);
+}
+
 void rf_reply_json(struct rf_req *r, int status, struct rf_str json)
 {
 	add_warnings(r);
-	rf_http_reply(r->http, status, JSON, json);
+	if (json.n > LARGE && !rf_str_is(r->http->method, "HEAD"))
+		send_large(r, status, json);
+	else
+		rf_http_reply(r->http, status, JSON, json);
 }
 
 void rf_reply_error(struct rf_req *r, const struct rf_err *err)

@@ -17,6 +17,7 @@
 #define CLIENT_DAYS 365
 #define CONNECTIONS_MAX 12000
 #define FILES_WANTED (CONNECTIONS_MAX + 500)
+#define GOODBYE_MS 300 /* for answers under way, once we are told to stop */
 
 struct process {
 	const struct rf_apiserver_opts *opts;
@@ -196,6 +197,11 @@ static void on_signal(uv_signal_t *s, int signum)
 	uv_stop(s->loop);
 }
 
+static void on_late(uv_timer_t *t)
+{
+	uv_stop(t->loop);
+}
+
 static void start_loop_handles(struct process *p)
 {
 	uv_signal_init(&p->loop, &p->term);
@@ -207,6 +213,19 @@ static void start_loop_handles(struct process *p)
 	uv_timer_start(&p->tick, on_tick, 1000, 1000);
 }
 
+/* Clients that do not read, or do not hang up, must not keep the server from ending. */
+static void say_goodbye(struct process *p)
+{
+	uv_timer_t late;
+
+	uv_timer_init(&p->loop, &late);
+	uv_timer_start(&late, on_late, GOODBYE_MS, 0);
+	uv_unref((uv_handle_t *)&late);
+	uv_run(&p->loop, UV_RUN_DEFAULT);
+	uv_close((uv_handle_t *)&late, NULL);
+	uv_run(&p->loop, UV_RUN_NOWAIT);
+}
+
 static void stop(struct process *p)
 {
 	uv_close((uv_handle_t *)&p->term, NULL);
@@ -216,7 +235,7 @@ static void stop(struct process *p)
 		rf_api_close_watches(&p->api);
 	if (p->http != NULL)
 		rf_http_server_close(p->http, NULL, NULL);
-	uv_run(&p->loop, UV_RUN_DEFAULT);
+	say_goodbye(p);
 	rf_api_done(&p->api);
 	rf_tls_free(p->tls);
 	uv_loop_close(&p->loop);

@@ -121,6 +121,9 @@ static int check_list(struct checker *c, struct rf_str item, struct rf_json *v)
 {
 	if (v->type != RF_JSON_ARRAY)
 		return wrong_type(c, "list", v);
+	if (v->n > RF_LIST_MAX)
+		return rf_fail(c->err, RF_BAD_REQUEST, "%s: Too many: must have at most %d items",
+			       c->path.p, RF_LIST_MAX);
 	for (size_t i = 0; i < v->n; i++) {
 		size_t n = c->path.n;
 

@@ -32,8 +32,11 @@ bool rf_schema_field(const struct rf_schema_type *t, struct rf_str name,
 bool rf_schema_field_number(const struct rf_schema_type *t, int64_t number,
 			    struct rf_schema_field *ret);
 
+/* Some checks compare every item of a list with every other; longer lists would cost minutes. */
+#define RF_LIST_MAX 2048
+
 /* Checks an object of that type and takes out what the type does not have. A value of the wrong type
- * is RF_BAD_REQUEST. Each field taken out adds `unknown field "spec.contaners"` to unknown,
+ * and a list that is too long are RF_BAD_REQUEST. Each field taken out adds `unknown field "spec.contaners"` to unknown,
  * separated by ", ". JSON null counts as absent and is taken out too;
  * a quantity that is a number becomes text. */
 int rf_schema_prune(const struct rf_schema_type *t, struct rf_json *object, struct rf_buf *unknown,

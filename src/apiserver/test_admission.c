@@ -209,6 +209,96 @@ static void a_tenant_cannot_skip_its_node_to_free_quota(void **state)
 	clean();
 }
 
+static struct rf_json *pod_of_many(const char *name, int containers, const char *limits)
+{
+	struct rf_json *pod = world_pod(&w, name, limits);
+	struct rf_json *list = rf_json_at(pod, "spec", "containers");
+
+	for (int i = 1; i < containers; i++) {
+		struct rf_json *c = rf_json_clone(&w.a, rf_json_item(list, 0));
+
+		rf_json_set_str(&w.a, c, "name", rf_arena_printf(&w.a, "c%d", i));
+		rf_json_push(&w.a, list, c);
+	}
+	return pod;
+}
+
+static void a_sum_past_all_numbers_frees_no_quota(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, "/apis/ringfence.io/v1alpha1/tenants",
+		     rf_json_make(&w.a, "{'metadata':{'name':'olive'},'spec':{'isolation':'share',"
+					"'quota':{'gpuMemory':'60Gi'}}}"));
+	world_namespace(&w, "olive", "{'ringfence.io/tenant':'olive'}");
+	refused(world_try(w.admin, &w, "/api/v1/namespaces/olive/pods",
+			  pod_of_many("wraps", 9, "{'limits':{'ringfence.io/gpu-memory':'1Pi'}}"),
+			  &err),
+		&err, "exceeded quota: tenant olive");
+	/* No quota is on this one; a count that wrapped would still spoil one made later. */
+	refused(world_try(alice, &w, BLUE_A,
+			  pod_of_many("wraps", 9, "{'requests':{'memory':'8Pi'}}"), &err),
+		&err, "asks for more requests.memory than can be counted");
+	refused(world_try(w.admin, &w, "/api/v1/namespaces/olive/pods",
+			  world_pod(&w, "next", "{'limits':{'ringfence.io/gpu-memory':'61Gi'}}"),
+			  &err),
+		&err, "exceeded quota: tenant olive");
+}
+
+static void invalid(struct rf_json *pod, const char *text)
+{
+	struct rf_err err = RF_ERR_INIT;
+	int r = world_try(alice, &w, BLUE_A, pod, &err);
+
+	if ((r != -RF_INVALID && r != -RF_BAD_REQUEST) || strstr(err.msg, text) == NULL)
+		fail_msg("wanted a refusal with \"%s\", got %d: %s", text, r, err.msg);
+}
+
+/* A pod with this spec beside its container. */
+static struct rf_json *pod_with(const char *field, struct rf_json *value)
+{
+	struct rf_json *pod = world_pod(&w, "odd", "{}");
+
+	rf_json_set(&w.a, rf_json_at(pod, "spec"), rf_str(field), value);
+	return pod;
+}
+
+static struct rf_json *volumes(int n)
+{
+	struct rf_json *all = rf_json_array(&w.a);
+
+	for (int i = 0; i < n; i++)
+		rf_json_push(&w.a, all,
+			     rf_json_make(&w.a, "{'name':%S,'emptyDir':{}}",
+					  rf_arena_printf(&w.a, "v%d", i)));
+	return all;
+}
+
+static void a_pod_is_of_a_size_that_can_be_checked(void **state)
+{
+	invalid(pod_with("volumes", volumes(129)), "spec.volumes: Too many");
+	invalid(pod_with("volumes", volumes(40000)), "spec.volumes: Too many");
+}
+
+static void user_ids_are_those_of_the_kernel(void **state)
+{
+	static const char *const BAD[] = { "{'runAsUser':-1}", "{'runAsUser':4294967296}",
+					   "{'runAsGroup':4294967296}", "{'fsGroup':-1}",
+					   "{'supplementalGroups':[1000,4294967296]}" };
+
+	for (size_t i = 0; i < RF_COUNT(BAD); i++)
+		invalid(pod_with("securityContext", rf_json_make(&w.a, BAD[i])),
+			"must be between 0 and 2147483647");
+}
+
+static void nobody_writes_his_own_overhead(void **state)
+{
+	invalid(pod_with("overhead", rf_json_make(&w.a, "{'cpu':'-100'}")),
+		"spec.overhead: Forbidden");
+	invalid(pod_with("resources", rf_json_make(&w.a, "{'requests':{'cpu':'-100'}}")),
+		"must be greater than or equal to 0");
+}
+
 static void a_tenant_cannot_fill_the_disk(void **state)
 {
 	const char *maps = "/api/v1/namespaces/blue-a/configmaps";
@@ -463,6 +553,10 @@ int main(void)
 		cmocka_unit_test(a_dry_run_takes_no_quota),
 		cmocka_unit_test(quota_survives_a_restart),
 		cmocka_unit_test(a_tenant_cannot_skip_its_node_to_free_quota),
+		cmocka_unit_test(a_sum_past_all_numbers_frees_no_quota),
+		cmocka_unit_test(a_pod_is_of_a_size_that_can_be_checked),
+		cmocka_unit_test(user_ids_are_those_of_the_kernel),
+		cmocka_unit_test(nobody_writes_his_own_overhead),
 		cmocka_unit_test(a_tenant_cannot_fill_the_disk),
 		cmocka_unit_test(a_share_needs_a_tenant_that_shares),
 		cmocka_unit_test(a_gpu_pod_needs_a_tenant),

@@ -406,6 +406,64 @@ static void a_namespace_goes_after_its_pods(void **state)
 	rf_kube_free(node);
 }
 
+static void what_a_tenant_holds_back_does_not_hold_its_namespace(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o;
+
+	world_namespace(&w, "held", "{}");
+	world_create(
+		&w, "/api/v1/namespaces/held/configmaps",
+		rf_json_make(&w.a, "{'metadata':{'name':'stays','finalizers':['x.io/stay']}}"));
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT("/api/v1/namespaces/held"), -1, false, &err),
+		  err);
+	expect(rf_kube_get(w.admin, &w.a, RF_LIT("/api/v1/namespaces/held"), &o, &err), &err,
+	       RF_NOT_FOUND, "not found");
+}
+
+static void a_namespace_does_not_tell_what_an_earlier_one_held(void **state)
+{
+	const char *secrets = "/api/v1/namespaces/again/secrets";
+	long long before = (long long)rv_now(), after;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *events;
+
+	world_namespace(&w, "again", "{}");
+	world_create(&w, secrets, rf_json_make(&w.a, "{'metadata':{'name':'theirs'}}"));
+	before = (long long)rv_now();
+	assert_ok(
+		rf_kube_delete(w.admin, &w.a, RF_LIT("/api/v1/namespaces/again"), -1, false, &err),
+		err);
+	world_namespace(&w, "again", "{}");
+	after = (long long)rv_now();
+	events = world_watch(
+		&w, rf_arena_printf(&w.a, "%s?watch=1&resourceVersion=%lld", secrets, before).p, 1);
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(events, 0), "type"), "ERROR"));
+	assert_int_equal(rf_json_int(rf_json_at(rf_json_item(events, 0), "object", "code"), 0),
+			 410);
+	world_create(&w, secrets, rf_json_make(&w.a, "{'metadata':{'name':'ours'}}"));
+	events = world_watch(
+		&w, rf_arena_printf(&w.a, "%s?watch=1&resourceVersion=%lld", secrets, after).p, 1);
+	assert_string_equal(event(events, 0), "ADDED ours");
+}
+
+static void lists_are_of_a_length_that_can_be_checked(void **state)
+{
+	struct rf_json *o = rf_json_make(&w.a, "{'metadata':{'name':'long','finalizers':[]}}");
+	struct rf_json *list = rf_json_at(o, "metadata", "finalizers");
+	struct rf_err err = RF_ERR_INIT;
+
+	for (int i = 0; i < 2049; i++)
+		rf_json_push(&w.a, list,
+			     rf_json_string(&w.a, rf_arena_printf(&w.a, "x.io/f%d", i)));
+	expect(world_try(w.admin, &w, CONFIGMAPS, o, &err), &err, RF_BAD_REQUEST,
+	       "metadata.finalizers: Too many: must have at most 2048 items");
+	world_create(&w, CONFIGMAPS, rf_json_make(&w.a, "{'metadata':{'name':'long'}}"));
+	expect(rf_kube_patch(w.admin, &w.a, RF_LIT(CONFIGMAPS "/long"), RF_PATCH_STRATEGIC, o, NULL,
+			     &err),
+	       &err, RF_TOO_LARGE, "the patch has a list of 2049 items");
+}
+
 static void the_default_account_comes_back(void **state)
 {
 	const char *p = "/api/v1/namespaces/default/serviceaccounts/default";
@@ -528,6 +586,9 @@ int main(void)
 		cmocka_unit_test(no_device_is_given_twice),
 		cmocka_unit_test(a_claim_stays_while_its_pod_may_run),
 		cmocka_unit_test(a_namespace_goes_after_its_pods),
+		cmocka_unit_test(what_a_tenant_holds_back_does_not_hold_its_namespace),
+		cmocka_unit_test(a_namespace_does_not_tell_what_an_earlier_one_held),
+		cmocka_unit_test(lists_are_of_a_length_that_can_be_checked),
 		cmocka_unit_test(the_default_account_comes_back),
 		cmocka_unit_test(a_token_lives_as_long_as_its_account),
 		cmocka_unit_test(nobody_in_particular_sees_health_only),

@@ -81,6 +81,7 @@ static void fill_user(struct rf_arena *a, const struct rf_json *claims, struct r
 {
 	*ret = (struct rf_user){ .name = rf_json_str_at(claims, "sub"), .n_groups = 3 };
 	ret->uid = rf_json_str_at(claims, "kubernetes.io", "serviceaccount", "uid");
+	ret->until_s = rf_json_int(rf_json_at(claims, "exp"), 0);
 	ret->groups[0] = RF_LIT("system:serviceaccounts");
 	ret->groups[1] = rf_arena_printf(a, "system:serviceaccounts:%.*s", RF_STR(ns));
 	ret->groups[2] = RF_LIT("system:authenticated");

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#define VOLUMES_MAX 128
+
 /* What ringfence serves of a pod's rules; whether its author may have it is for admission. */
 
 static int bad_word(const char *field, struct rf_str got, const char *words, struct rf_err *err)
@@ -9,6 +11,39 @@ static int bad_word(const char *field, struct rf_str got, const char *words, str
 	return rf_fail(err, RF_INVALID, "%s: Unsupported value: \"%.*s\": supported values: %s",
 		       field, RF_STR(got), words);
 }
+
+/* --- who it runs as ------------------------------------------------------------------------- */
+
+static int check_id(const char *field, const char *what, const struct rf_json *v,
+		    struct rf_err *err)
+{
+	int64_t id = rf_json_int(v, 0);
+
+	/* -1 is "leave it as it is" to the kernel, and 2^32 is root to a runtime that cuts. */
+	if (id >= 0 && id <= INT32_MAX)
+		return 0;
+	return rf_fail(err, RF_INVALID,
+		       "%s.securityContext.%s: Invalid value: %lld: must be between 0 and %d, "
+		       "inclusive",
+		       field, what, (long long)id, INT32_MAX);
+}
+
+static int check_ids(const char *field, const struct rf_json *owner, struct rf_err *err)
+{
+	static const char *const IDS[] = { "runAsUser", "runAsGroup", "fsGroup" };
+	const struct rf_json *context = rf_json_at(owner, "securityContext");
+	const struct rf_json *groups = rf_json_at(context, "supplementalGroups");
+
+	for (size_t i = 0; i < RF_COUNT(IDS); i++)
+		if (check_id(field, IDS[i], rf_json_at(context, IDS[i]), err) < 0)
+			return -err->code;
+	for (size_t i = 0; i < rf_json_len(groups); i++)
+		if (check_id(field, "supplementalGroups", rf_json_item(groups, i), err) < 0)
+			return -err->code;
+	return 0;
+}
+
+/* --- containers ----------------------------------------------------------------------------- */
 
 static int check_resources(const char *field, const struct rf_json *c, struct rf_err *err)
 {
@@ -109,7 +144,8 @@ static int check_container(const char *field, const struct rf_json *spec, const 
 			field);
 	if (!rf_word_in("Always IfNotPresent Never", pull))
 		return bad_word(field, pull, "\"Always\", \"IfNotPresent\", \"Never\"", err);
-	if (check_resources(field, c, err) < 0 || check_mounts(field, spec, c, err) < 0)
+	if (check_resources(field, c, err) < 0 || check_mounts(field, spec, c, err) < 0 ||
+	    check_ids(field, c, err) < 0)
 		return -err->code;
 	return check_env(field, c, err);
 }
@@ -151,6 +187,10 @@ static int check_volumes(const struct rf_json *spec, struct rf_err *err)
 {
 	const struct rf_json *volumes = rf_json_at(spec, "volumes");
 
+	/* Every mount of every container is looked up among them, at every write. */
+	if (rf_json_len(volumes) > VOLUMES_MAX)
+		return rf_fail(err, RF_INVALID,
+			       "spec.volumes: Too many: must have at most %d items", VOLUMES_MAX);
 	for (size_t i = 0; i < rf_json_len(volumes); i++) {
 		struct rf_str name = rf_json_str_at(rf_json_item(volumes, i), "name");
 
@@ -192,7 +232,12 @@ int rf_validate_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_err
 		return rf_fail(
 			err, RF_INVALID,
 			"spec.ephemeralContainers: Forbidden: ephemeral containers are not served");
-	if (check_volumes(spec, err) < 0 || check_list(spec, "containers", err) < 0)
+	/* An overhead comes with a runtime class. A tenant's own would be room talked up or down. */
+	if (rf_json_at(spec, "overhead") != NULL)
+		return rf_fail(err, RF_INVALID,
+			       "spec.overhead: Forbidden: runtime classes are not served");
+	if (check_resources("spec", spec, err) < 0 || check_ids("spec", spec, err) < 0 ||
+	    check_volumes(spec, err) < 0 || check_list(spec, "containers", err) < 0)
 		return -err->code;
 	return check_list(spec, "initContainers", err);
 }

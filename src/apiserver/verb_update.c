@@ -8,6 +8,8 @@
 #include "apiserver/write.h"
 #include "kube/kube.h"
 
+#define PATCH_LIST_MAX 512
+
 /* PUT of the object leaves status alone; PUT of status leaves everything else alone. */
 static struct rf_json *combine(struct rf_req *r, const struct rf_json *old, struct rf_json *sent)
 {
@@ -106,6 +108,21 @@ int rf_verb_update(struct rf_req *r, struct rf_err *err)
 
 /* --- patch ---------------------------------------------------------------------------------- */
 
+/* A strategic patch looks up every item of its lists among those before it. */
+static int check_lists(const struct rf_json *patch, struct rf_err *err)
+{
+	bool list = rf_json_is(patch, RF_JSON_ARRAY);
+
+	if (list && patch->n > PATCH_LIST_MAX)
+		return rf_fail(err, RF_TOO_LARGE,
+			       "the patch has a list of %u items; at most %d are taken", patch->n,
+			       PATCH_LIST_MAX);
+	for (size_t i = 0; i < rf_json_len(patch); i++)
+		if (check_lists(list ? patch->items[i] : patch->members[i].value, err) < 0)
+			return -err->code;
+	return 0;
+}
+
 static int apply(struct rf_req *r, struct rf_str type, struct rf_json *patch,
 		 struct rf_json **target, struct rf_err *err)
 {
@@ -116,7 +133,9 @@ static int apply(struct rf_req *r, struct rf_str type, struct rf_json *patch,
 	if (rf_str_is(type, "application/json-patch+json"))
 		return rf_patch_json(r->a, target, patch, err);
 	if (rf_str_is(type, "application/strategic-merge-patch+json") && k->schema != NULL)
-		return rf_patch_strategic(r->a, rf_str(k->kind), target, patch, err);
+		return check_lists(patch, err) < 0
+			       ? -err->code
+			       : rf_patch_strategic(r->a, rf_str(k->kind), target, patch, err);
 	if (rf_str_is(type, "application/apply-patch+yaml"))
 		return rf_fail(err, RF_UNSUPPORTED,
 			       "server-side apply is not served; use kubectl apply without "

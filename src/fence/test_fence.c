@@ -365,6 +365,19 @@ static int dial(void)
 	return fd;
 }
 
+static void a_look_at_the_seats_comes_to_an_end(void **state)
+{
+	struct tenant t = start_holder("64");
+	pid_t pid;
+
+	assert_int_equal(rf_fence_server_pids(the_agent.server, &pid, 1), 1);
+	assert_false(rf_fence_server_jammed(the_agent.server));
+	rf_fence_server_set_patience(the_agent.server, -1); /* as if the kernel took long */
+	assert_int_equal(rf_fence_server_pids(the_agent.server, &pid, 1), 0);
+	assert_true(rf_fence_server_jammed(the_agent.server));
+	assert_int_equal(finish(t), 0);
+}
+
 static void guests_who_talk_nonsense_or_nothing_do_not_stop_others(void **state)
 {
 	int silent[100];
@@ -426,6 +439,7 @@ int main(void)
 		PROMISE(without_an_agent_there_is_no_card),
 		PROMISE(a_restarted_agent_takes_over_the_ledger),
 		PROMISE(a_ledger_that_the_tenant_spoiled_is_not_believed),
+		PROMISE(a_look_at_the_seats_comes_to_an_end),
 		PROMISE(guests_who_talk_nonsense_or_nothing_do_not_stop_others),
 	};
 

@@ -61,7 +61,7 @@ struct rf_agent {
 	int64_t soon_ms; /* when that is; 0: not set */
 	uv_signal_t sigterm, sigint;
 	bool ready, stopping;
-	bool draining;		 /* pods are being ended; none is started */
+	bool draining;		   /* pods are being ended; none is started */
 	int64_t drain_deadline_ms; /* then the agent ends whatever is left */
 };
 
@@ -85,7 +85,8 @@ struct rf_container {
 	bool init;
 	size_t index; /* in spec.containers or spec.initContainers */
 	enum rf_container_state state;
-	int attempt;  /* of the current or last start; also the number of restarts */
+	int attempt;  /* of the current or last start; every start has its own number */
+	int restarts; /* attempts before this one that ran */
 	bool started; /* attempt was started */
 	int64_t started_ms;
 	int64_t retry_ms;		/* wall time of the next start, 0: at once */
@@ -174,8 +175,10 @@ struct rf_fence_figures {
 	int64_t used, cap, processes, refusals;
 };
 bool rf_container_figures(const struct rf_container *c, size_t i, struct rf_fence_figures *ret);
-/* Did this process shake hands with the fence? */
-bool rf_container_knows(const struct rf_container *c, pid_t pid);
+/* The processes that sit at the fence's ledger; returns how many of them were written. */
+size_t rf_container_seated(const struct rf_container *c, pid_t *ret, size_t room);
+/* Somebody made it impossible to tell. */
+bool rf_container_jammed(const struct rf_container *c);
 
 /* status.c */
 struct rf_json *rf_status_make(struct rf_arena *a, struct rf_worker *w);

@@ -3,7 +3,7 @@
 
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "tenant/tenant.h"
 
 #define FAULTS_FILE "%s/cards.json"

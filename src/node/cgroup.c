@@ -1,10 +1,12 @@
 #include "node/cgroup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
-#include "node/fs.h"
+#include "base/fs.h"
 
 #define FILE_MAX (256 * 1024)
 #define DEPTH_MAX 8
@@ -270,34 +272,94 @@ int64_t rf_cgroup_memory(struct rf_arena *a, struct rf_str path)
 	return -1;
 }
 
-static bool write_number(const char *path, int64_t n)
+/* No stdio: a cgroup takes the whole value in one write, and no file is made where there is none. */
+static bool write_text(const char *path, const char *text)
 {
-	FILE *f = fopen(path, "we");
-	bool ok = f != NULL && fprintf(f, "%lld", (long long)n) > 0;
+	rf_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
 
-	return (f != NULL && fclose(f) == 0) && ok;
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* Controllers of a v2 tree reach a cgroup only if every one above hands them down. */
+static void hand_down(struct rf_arena *a, const char *mount, struct rf_str path)
+{
+	struct rf_str rest = rf_str_skip(path, 1), part;
+	const char *dir = mount;
+
+	while (rest.n > 0) {
+		const char *file = rf_fs_path(a, "%s/cgroup.subtree_control", dir);
+
+		(void)write_text(file, "+memory");
+		(void)write_text(file, "+pids");
+		rf_str_cut(&rest, '/', &part);
+		dir = rf_fs_path(a, "%s/%.*s", dir, RF_STR(part));
+		(void)mkdir(dir, 0755);
+	}
+}
+
+/* Of the v1 hierarchies only these two are of use here; the runtime makes its own in the others. */
+static bool has_controller(struct rf_str dir)
+{
+	return rf_str_ends(dir, RF_LIT("/memory")) || rf_str_ends(dir, RF_LIT("/pids"));
+}
+
+void rf_cgroup_bound(struct rf_str path, int64_t memory, int64_t pids)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_cgroup_mounts m;
+
+	rf_cgroup_mounts_read(&a, &m);
+	for (size_t i = 0; i < m.n; i++) {
+		const char *dir = rf_fs_path(&a, "%s%.*s", m.dirs[i].p, RF_STR(path));
+
+		if (m.v2[i])
+			hand_down(&a, m.dirs[i].p, path);
+		else if (!has_controller(m.dirs[i]) || rf_fs_mkdirs(dir, 0755, NULL) < 0)
+			continue;
+		(void)write_text(rf_fs_path(&a, "%s/%s", dir,
+					    m.v2[i] ? "memory.max" : "memory.limit_in_bytes"),
+				 rf_fs_path(&a, "%lld", (long long)memory));
+		(void)write_text(rf_fs_path(&a, "%s/pids.max", dir),
+				 rf_fs_path(&a, "%lld", (long long)pids));
+	}
+}
+
+static int64_t machine_memory(void)
+{
+	return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+static int64_t machine_pids(void)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str text;
+	int64_t n;
+
+	if (rf_fs_read(&a, "/proc/sys/kernel/pid_max", 64, &text, NULL) < 0 ||
+	    rf_str_int(rf_str_trim(text), &n, NULL) < 0)
+		return 32768;
+	return n;
 }
 
 void rf_cgroup_keep_for_machine(struct rf_str instance)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_cgroup_mounts m;
-	int64_t total = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-	int64_t kept = RF_MAX(total / 20, 512LL * 1024 * 1024);
+	int64_t total = machine_memory(), kept = RF_MAX(total / 20, 512LL * 1024 * 1024);
 
-	rf_cgroup_mounts_read(&a, &m);
-	for (size_t i = 0; i < m.n && total > 2 * kept; i++) {
-		const char *top = rf_fs_path(&a, "%s" RF_CGROUP_TOP, m.dirs[i].p);
-		const char *dir = rf_fs_path(&a, "%s/%.*s", top, RF_STR(instance));
-		const char *root_file = m.v2[i] ? "cgroup.controllers" : "memory.usage_in_bytes";
+	rf_cgroup_bound(rf_cgroup_path(&a, instance, RF_STR_EMPTY, RF_STR_EMPTY),
+			total > 2 * kept ? total - kept : total, machine_pids() / 2);
+}
 
-		if (!rf_fs_exists(rf_fs_path(&a, "%s/%s", m.dirs[i].p, root_file)) ||
-		    rf_fs_mkdirs(dir, 0755, NULL) < 0)
-			continue;
-		(void)write_number(rf_fs_path(&a, "%s/%s", dir,
-					      m.v2[i] ? "memory.max" : "memory.limit_in_bytes"),
-				   total - kept);
-	}
+int64_t rf_cgroup_default_memory(void)
+{
+	int64_t total = machine_memory();
+
+	return RF_MIN(RF_MAX(total / 8, 1024LL * 1024 * 1024), total);
+}
+
+int64_t rf_cgroup_pids_per_pod(void)
+{
+	return RF_MIN(RF_MAX(machine_pids() / 32, 512), 4096);
 }
 
 size_t rf_cgroup_pods(struct rf_arena *a, struct rf_str instance, struct rf_str **ret_uids)

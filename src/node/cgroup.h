@@ -45,10 +45,16 @@ bool rf_cgroup_remove(struct rf_arena *a, struct rf_str path);
 int64_t rf_cgroup_oom_kills(struct rf_arena *a, struct rf_str path);
 /* Memory in use by the cgroup, bytes; -1 if it is not known. */
 int64_t rf_cgroup_memory(struct rf_arena *a, struct rf_str path);
-/* Bounds the memory of all pods of the instance together, so that the machine keeps some for
- * itself. Best effort: where the kernel does not let it be set, each container's own limit is
- * all there is. */
+/* Bounds what a cgroup and all below it may use together; makes it first. Best effort: where the
+ * kernel does not let it be set, each container's own limit is all there is. */
+void rf_cgroup_bound(struct rf_str path, int64_t memory, int64_t pids);
+/* All pods of the instance together, so that the machine keeps some for itself. */
 void rf_cgroup_keep_for_machine(struct rf_str instance);
+/* For a container that names no limit: an eighth of the machine, so that one alone cannot make the
+ * kernel choose its victims among the neighbours. */
+int64_t rf_cgroup_default_memory(void);
+/* Processes and threads of one pod: few enough that one pod cannot use up the machine's numbers. */
+int64_t rf_cgroup_pids_per_pod(void);
 /* Uids of the pods that have a cgroup in this instance. */
 size_t rf_cgroup_pods(struct rf_arena *a, struct rf_str instance, struct rf_str **ret_uids);
 

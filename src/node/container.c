@@ -8,7 +8,7 @@
 
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/oci.h"
 
 #define STATE_MAX (64 * 1024)
@@ -161,9 +161,11 @@ static int remember_start(struct rf_container *c, struct rf_err *err)
 	rf_auto(arena) a = RF_ARENA_INIT;
 	rf_auto(buf) text = RF_BUF_INIT;
 
-	rf_json_write(&text, rf_json_make(&a, "{'attempt':%d,'started':%D,'backoff':%D,'last':%j}",
-					  c->attempt, c->started_ms, c->backoff_ms,
-					  ended_to_json(&a, &c->last)));
+	rf_json_write(
+		&text,
+		rf_json_make(&a, "{'attempt':%d,'restarts':%d,'started':%D,'backoff':%D,'last':%j}",
+			     c->attempt, c->restarts, c->started_ms, c->backoff_ms,
+			     ended_to_json(&a, &c->last)));
 	return rf_fs_write(rf_fs_path(&a, "%s/state.json", c->dir), rf_buf_str(&text), 0600, true,
 			   err);
 }
@@ -179,6 +181,7 @@ void rf_container_adopt(struct rf_container *c)
 		return;
 	c->started = true;
 	c->attempt = (int)rf_json_int(rf_json_at(v, "attempt"), 0);
+	c->restarts = (int)rf_json_int(rf_json_at(v, "restarts"), 0);
 	c->started_ms = rf_json_int(rf_json_at(v, "started"), 0);
 	c->backoff_ms = rf_json_int(rf_json_at(v, "backoff"), 0);
 	ended_from_json(rf_json_at(v, "last"), &c->last);
@@ -376,8 +379,9 @@ int rf_container_start(struct rf_container *c, struct rf_err *err)
 {
 	struct rf_container before = *c;
 
-	if (c->started) {
-		c->attempt++;
+	c->attempt += c->started ? 1 : 0;
+	if (c->now.set) { /* an attempt that never ran leaves no trace */
+		c->restarts++;
 		c->last = c->now;
 	}
 	c->now = (struct rf_ended){ .set = false };

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "fence/ledger.h"
 #include "fence/protocol.h"
@@ -15,6 +16,7 @@
 #define BACKLOG 1024
 #define MAX_GUESTS 64 /* connections that have not said hello yet; more wait in the backlog */
 #define GUEST_PATIENCE_MS 2000
+#define LOOK_NS (100LL * 1000 * 1000)
 
 struct guest {
 	struct rf_fence_server *server;
@@ -39,6 +41,8 @@ struct rf_fence_server {
 	size_t n_guests;
 	size_t open_handles; /* the listener's and every guest's */
 	uint64_t handshakes;
+	int64_t patience_ns;
+	bool jammed;
 };
 
 /* --- the two things handed out --- */
@@ -146,10 +150,12 @@ static int bind_socket(int dir_fd, int fd, struct rf_err *err)
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, dir_fd);
 	if (unlinkat(dir_fd, SOCKET_NAME, 0) < 0 && errno != ENOENT)
 		return rf_fail_errno(err, "remove the stale " SOCKET_NAME);
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+	/* Open to all users of the container from the start: a chmod would go by name. */
+	mode_t kept = umask(0111);
+	int rc = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	umask(kept);
+	if (rc < 0)
 		return rf_fail_errno(err, "bind " SOCKET_NAME);
-	if (fchmodat(dir_fd, SOCKET_NAME, 0666, 0) < 0)
-		return rf_fail_errno(err, "open " SOCKET_NAME " to all users of the container");
 	if (listen(fd, BACKLOG) < 0)
 		return rf_fail_errno(err, "listen on " SOCKET_NAME);
 	return 0;
@@ -350,6 +356,7 @@ int rf_fence_server_start(uv_loop_t *loop, const char *run_dir, const char *ledg
 	s = rf_new(struct rf_fence_server);
 	*s = (struct rf_fence_server){ .loop = loop,
 				       .cards = n,
+				       .patience_ns = LOOK_NS,
 				       .listen_fd = -1,
 				       .dir_fd = -1,
 				       .limits_fd = -1,
@@ -382,18 +389,47 @@ void rf_fence_server_stop(struct rf_fence_server *s)
 
 /* --- what the tenant has booked --- */
 
+void rf_fence_server_set_patience(struct rf_fence_server *s, int64_t ns)
+{
+	s->patience_ns = ns;
+}
+
+bool rf_fence_server_jammed(const struct rf_fence_server *s)
+{
+	return s->jammed;
+}
+
+/* Processor time: that a busy machine let the agent wait is not the tenant's doing. */
+static int64_t spent_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The seat's holder, or nobody once the look that began then has lasted too long. */
+static pid_t holder(struct rf_fence_server *s, unsigned seat, int64_t began)
+{
+	if (spent_ns() - began > s->patience_ns)
+		s->jammed = true;
+	return s->jammed ? 0 : rf_ledger_holder(s->ledger_fd, seat);
+}
+
 static uint64_t clamp(uint64_t n, uint64_t cap)
 {
 	return cap != 0 && n > cap ? cap : n;
 }
 
-static void add_up(const struct rf_fence_server *s, const struct rf_ledger *l, size_t card,
+static void add_up(struct rf_fence_server *s, const struct rf_ledger *l, size_t card,
 		   struct rf_fence_usage *u)
 {
+	int64_t began = spent_ns();
+
 	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
 		uint64_t bytes = l->used[card][i];
 
-		if (bytes == 0 || rf_ledger_holder(s->ledger_fd, i) == 0)
+		if (bytes == 0 || holder(s, i, began) == 0)
 			continue;
 		u->processes++;
 		if (__builtin_add_overflow(u->used_bytes, bytes, &u->used_bytes))
@@ -429,10 +465,11 @@ static bool known(const pid_t *list, size_t n, pid_t pid)
 
 size_t rf_fence_server_pids(struct rf_fence_server *s, pid_t *ret, size_t room)
 {
+	int64_t began = spent_ns();
 	size_t n = 0;
 
 	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
-		pid_t pid = rf_ledger_holder(s->ledger_fd, i);
+		pid_t pid = holder(s, i, began);
 
 		if (pid <= 0 || known(ret, RF_MIN(n, room), pid))
 			continue;

@@ -40,6 +40,11 @@ struct rf_fence_usage {
 /* RF_NOT_FOUND's negative code if there is no such card, RF_CONFLICT's if the tenant spoiled its
  * ledger: *ret then holds the cap alone. */
 int rf_fence_server_usage(struct rf_fence_server *s, size_t card, struct rf_fence_usage *ret);
+/* A look at the seats takes so much processor time at most (100 ms unless told): each asks the kernel, which walks
+ * all locks on the file, and the tenant can put any number there. */
+void rf_fence_server_set_patience(struct rf_fence_server *s, int64_t ns);
+/* A look took longer: whoever sits at the ledger is not known any more. */
+bool rf_fence_server_jammed(const struct rf_fence_server *s);
 /* Host pids of the processes that sit at the ledger now: those on a card inside the container that
  * are not among them have no fence. Returns how many there are, writes up to room. */
 size_t rf_fence_server_pids(struct rf_fence_server *s, pid_t *ret, size_t room);

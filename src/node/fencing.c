@@ -1,9 +1,11 @@
 /* A container's fence, from its grant. */
 #include <stdio.h>
 
+#include "base/fs.h"
+#include "fence/ledger.h"
 #include "node/agent.h"
 #include "node/fence_server.h"
-#include "node/fs.h"
+#include "node/volume.h"
 
 int rf_container_fence(struct rf_container *c, struct rf_err *err)
 {
@@ -27,9 +29,13 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 		cards[i].memory_bytes = (uint64_t)c->grant.cards[i].memory_bytes;
 		cards[i].compute_milli = (uint32_t)c->grant.cards[i].compute_milli;
 	}
+	/* The tenant's processes get the ledger to write: it has room for a ledger and no more. */
+	const char *room =
+		rf_fs_path(&a, "%s/" RF_VOLUMES_DIR "/.ledger-%s", c->worker->dir, c->name);
 	if (rf_fs_mkdirs(c->dir, 0700, err) < 0 ||
+	    rf_volumes_scratch(room, sizeof(struct rf_ledger), err) < 0 ||
 	    rf_fence_server_start(&g->loop, rf_fs_path(&a, "%s/run", c->dir),
-				  rf_fs_path(&a, "%s/ledger", c->dir), cards, c->grant.n, &c->fence,
+				  rf_fs_path(&a, "%s/ledger", room), cards, c->grant.n, &c->fence,
 				  err) < 0)
 		return rf_wrap(err, "fence of container %s", c->name);
 	return 0;
@@ -49,22 +55,19 @@ bool rf_container_figures(const struct rf_container *c, size_t i, struct rf_fenc
 		return false;
 	/* A spoiled ledger still says the cap; the rest is then zero. */
 	(void)rf_fence_server_usage(c->fence, i, &u);
-	*ret = (struct rf_fence_figures){ .used = (int64_t)u.used_bytes,
+	*ret = (struct rf_fence_figures){ .used = (int64_t)RF_MIN(u.used_bytes, INT64_MAX),
 					  .cap = (int64_t)u.cap_bytes,
 					  .processes = u.processes,
-					  .refusals = (int64_t)u.refusals };
+					  .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX) };
 	return true;
 }
 
-bool rf_container_knows(const struct rf_container *c, pid_t pid)
+size_t rf_container_seated(const struct rf_container *c, pid_t *ret, size_t room)
 {
-	pid_t pids[1024];
+	return c->fence != NULL ? RF_MIN(rf_fence_server_pids(c->fence, ret, room), room) : 0;
+}
 
-	if (c->fence == NULL)
-		return false;
-	size_t n = rf_fence_server_pids(c->fence, pids, RF_COUNT(pids));
-	for (size_t i = 0; i < RF_MIN(n, RF_COUNT(pids)); i++)
-		if (pids[i] == pid)
-			return true;
-	return false;
+bool rf_container_jammed(const struct rf_container *c)
+{
+	return c->fence != NULL && rf_fence_server_jammed(c->fence);
 }

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "node/fs.h"
+#include "base/fs.h"
 
 #define CONFIG_MAX (1024 * 1024)
 

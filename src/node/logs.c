@@ -8,7 +8,7 @@
 
 #include "node/agent.h"
 #include "node/crilog.h"
-#include "node/fs.h"
+#include "base/fs.h"
 
 #define PIECE (64 * 1024)
 #define PENDING_MAX (512 * 1024)
@@ -245,7 +245,8 @@ static void begin(struct rf_agent *g, struct rf_http_req *req, struct rf_contain
 	s->container = rf_strdup(c->name);
 	s->query = (struct rf_crilog_query){ .tail = number(req, "tailLines", -1),
 					     .timestamps = flag(req, "timestamps") };
-	s->query.since_ms = since > 0 ? rf_agent_now() - since * 1000 : 0;
+	s->query.since_ms =
+		since > 0 && since < rf_agent_now() / 1000 ? rf_agent_now() - since * 1000 : 0;
 	if (rf_http_query(req, "sinceTime", &since_time))
 		(void)rf_time_parse(since_time, &s->query.since_ms, NULL);
 	s->paths[0] = previous ? NULL : path_if_there(&a, c->dir, "log.1");
@@ -280,7 +281,7 @@ void rf_agent_logs(struct rf_agent *g, struct rf_http_req *req)
 					"container %.*s of pod %.*s/%.*s is not on this node\n",
 					RF_STR(rest), RF_STR(ns), RF_STR(pod)));
 	bool previous = flag(req, "previous");
-	if (previous && c->attempt == 0)
+	if (previous && c->restarts == 0)
 		return refuse(
 			req, 400,
 			rf_arena_printf(req->arena,

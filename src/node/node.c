@@ -8,7 +8,8 @@
 
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "node/volume.h"
+#include "base/fs.h"
 
 #define TICK_MS 1000
 #define HEARTBEAT_MS 10000
@@ -311,6 +312,20 @@ static void close_handle(uv_handle_t *h, void *arg RF_UNUSED)
 		uv_close(h, free_handle);
 }
 
+/* A pod that waits for the next start keeps nothing mounted meanwhile; it is made again then. */
+static void unmount_volumes(struct rf_agent *g)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;) {
+		struct rf_worker *w = s->value;
+
+		if (!runs(w))
+			(void)rf_volumes_unmount(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, w->dir),
+						 NULL);
+	}
+}
+
 static void on_signal(uv_signal_t *s, int signum)
 {
 	struct rf_agent *g = s->data;
@@ -322,13 +337,14 @@ static void on_signal(uv_signal_t *s, int signum)
 		uv_stop(&g->loop);
 }
 
-/* The instance's own cgroup goes too if no pod needs it; a container being made right now would. */
+/* The instance's own cgroup goes too if no pod needs it; a container being made right now would, and
+ * none is while the node drains. Where a process is left the kernel keeps the cgroup. */
 static void remove_cgroups(struct rf_agent *g)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;)
-		if (((struct rf_worker *)s->value)->state != RF_POD_DONE)
+		if (!g->draining && ((struct rf_worker *)s->value)->state != RF_POD_DONE)
 			return;
 	if (g->orphans_swept)
 		(void)rf_cgroup_remove(&a,
@@ -338,6 +354,8 @@ static void remove_cgroups(struct rf_agent *g)
 /* Containers stay: their shims hold them, and the next agent takes them over. */
 static void end(struct rf_agent *g)
 {
+	if (g->draining)
+		unmount_volumes(g);
 	remove_cgroups(g);
 	if (g->pods != NULL)
 		rf_informer_stop(g->pods);

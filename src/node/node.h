@@ -14,7 +14,7 @@ struct rf_node_opts {
 	const char *sim_dir;  /* folder of the simulated machine, or NULL */
 	const char
 		*driver_lib_dir; /* libnvidia-ml.so.1 and libcuda.so.1 of the simulation, or NULL */
-	const char *tools_dir;	 /* ringfence, gpu-demo, libringfence.so */
+	const char *tools_dir;	 /* gpu-demo, libringfence.so */
 	const char *images_dir;	 /* OCI bundles, one folder per image name, or NULL */
 	const char *pki_dir;  /* ca.crt and ca.key: the serving certificate is issued from them */
 	const char *self_exe; /* this program: runs `shim` */

@@ -1,12 +1,11 @@
 #include "node/oci_private.h"
 
-#define PIDS_MAX 4096
 #define CPU_PERIOD_US 100000
 
-static int limit_of(const struct rf_oci_ask *ask, const char *list, const char *name, bool milli,
+static int limit_of(const struct rf_json *container, const char *list, const char *name, bool milli,
 		    int64_t *ret, struct rf_err *err)
 {
-	struct rf_json *v = rf_json_at(ask->container, "resources", list, name);
+	struct rf_json *v = rf_json_at(container, "resources", list, name);
 
 	*ret = 0;
 	if (v == NULL)
@@ -14,6 +13,36 @@ static int limit_of(const struct rf_oci_ask *ask, const char *list, const char *
 	struct rf_str text = v->type == RF_JSON_NUMBER ? v->text : rf_json_str(v);
 	int rc = milli ? rf_quantity_milli(text, ret, err) : rf_quantity_value(text, ret, err);
 	return rc < 0 ? rf_wrap(err, "resources.%s.%s", list, name) : 0;
+}
+
+static int memory_of(const struct rf_json *container, int64_t otherwise, int64_t *ret,
+		     struct rf_err *err)
+{
+	if (limit_of(container, "limits", "memory", false, ret, err) < 0)
+		return -err->code;
+	if (*ret <= 0)
+		*ret = otherwise;
+	return 0;
+}
+
+int rf_oci_pod_memory(const struct rf_json *pod, int64_t otherwise, int64_t *ret,
+		      struct rf_err *err)
+{
+	static const char *const lists[] = { "initContainers", "containers" };
+	int64_t sum = 0, one;
+
+	for (size_t i = 0; i < RF_COUNT(lists); i++) {
+		const struct rf_json *list = rf_json_at(pod, "spec", lists[i]);
+
+		for (size_t j = 0; j < rf_json_len(list); j++) {
+			if (memory_of(rf_json_item(list, j), otherwise, &one, err) < 0)
+				return -err->code;
+			if (__builtin_add_overflow(sum, one, &sum))
+				sum = INT64_MAX;
+		}
+	}
+	*ret = sum;
+	return 0;
 }
 
 static void add_devices(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_json *rules,
@@ -41,12 +70,13 @@ static void add_devices(struct rf_arena *a, const struct rf_oci_ask *ask, struct
 static int make_resources(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_json *rules,
 			  struct rf_json **ret, struct rf_err *err)
 {
-	struct rf_json *r = rf_json_make(a, "{'devices':%j,'pids':{'limit':%d}}", rules, PIDS_MAX);
+	struct rf_json *r =
+		rf_json_make(a, "{'devices':%j,'pids':{'limit':%D}}", rules, ask->pids_max);
 	int64_t memory, cpu, request;
 
-	if (limit_of(ask, "limits", "memory", false, &memory, err) < 0 ||
-	    limit_of(ask, "limits", "cpu", true, &cpu, err) < 0 ||
-	    limit_of(ask, "requests", "cpu", true, &request, err) < 0)
+	if (memory_of(ask->container, ask->memory_default, &memory, err) < 0 ||
+	    limit_of(ask->container, "limits", "cpu", true, &cpu, err) < 0 ||
+	    limit_of(ask->container, "requests", "cpu", true, &request, err) < 0)
 		return -err->code;
 	if (memory > 0)
 		rf_json_set(a, r, RF_LIT("memory"), rf_json_make(a, "{'limit':%D}", memory));
@@ -70,6 +100,22 @@ static struct rf_str host_name(const struct rf_oci_ask *ask)
 	return rf_str_n(name.p, RF_MIN(name.n, 63));
 }
 
+/* A path in place of nothing: the namespace is joined instead of made. */
+static struct rf_json *namespaces(struct rf_arena *a, const struct rf_oci_ask *ask)
+{
+	struct rf_json *list =
+		rf_json_make(a, "[{'type':'pid'},{'type':'uts'},{'type':'mount'},{'type':'cgroup'},"
+				"{'type':'network'},{'type':'ipc'}]");
+
+	if (ask->volumes_dir == NULL)
+		return list;
+	rf_json_set_str(a, rf_json_item(list, 4), "path",
+			rf_arena_printf(a, "%s/.net", ask->volumes_dir));
+	rf_json_set_str(a, rf_json_item(list, 5), "path",
+			rf_arena_printf(a, "%s/.ipc", ask->volumes_dir));
+	return list;
+}
+
 int rf_oci_config(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_json **ret,
 		  struct rf_err *err)
 {
@@ -82,17 +128,16 @@ int rf_oci_config(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_js
 		return -err->code;
 	struct rf_json *os = rf_json_make(
 		a,
-		"{'cgroupsPath':%S,'namespaces':[{'type':'pid'},{'type':'network'},{'type':'ipc'},"
-		"{'type':'uts'},{'type':'mount'},{'type':'cgroup'}],'devices':%j,'resources':%j,"
+		"{'cgroupsPath':%S,'namespaces':%j,'devices':%j,'resources':%j,"
 		"'seccomp':%j,'rootfsPropagation':'private',"
 		"'maskedPaths':['/proc/acpi','/proc/asound','/proc/interrupts','/proc/kcore','/"
-		"proc/keys',"
+		"proc/keys','/proc/key-users',"
 		"'/proc/latency_stats','/proc/sched_debug','/proc/scsi','/proc/timer_list',"
 		"'/proc/timer_stats','/sys/firmware','/sys/kernel/security','/sys/devices/virtual/"
 		"powercap'],"
 		"'readonlyPaths':['/proc/bus','/proc/fs','/proc/irq','/proc/sys','/proc/"
 		"sysrq-trigger']}",
-		ask->cgroup, nodes, resources, rf_oci_seccomp(a));
+		ask->cgroup, namespaces(a, ask), nodes, resources, rf_oci_seccomp(a));
 	*ret = rf_json_make(a,
 			    "{'ociVersion':'1.0.0','process':%j,'root':{'path':%S,'readonly':true},"
 			    "'hostname':%S,'mounts':%j,'linux':%j}",

@@ -45,6 +45,9 @@ struct rf_oci_ask {
 	const struct rf_json *pod, *container;
 	const struct rf_json *image; /* a bundle's config.json with defaults, or NULL */
 	bool host_image;
+	/* Does the machine have such an account or group? Its files show in the host image, so a pod
+	 * must not be it there. NULL: only RF_SYSTEM_IDS counts. */
+	bool (*is_account)(int64_t id, bool group);
 	bool may_be_root;     /* the namespace admits it; never with the host image */
 	struct rf_str rootfs; /* absolute */
 	struct rf_str cgroup;
@@ -56,7 +59,11 @@ struct rf_oci_ask {
 	const struct rf_json *env; /* resolved: [{"name":..,"value":..}] */
 	const struct rf_oci_mount *volumes;
 	size_t n_volumes;
-	const char *tools_dir;	      /* or NULL */
+	const char
+		*volumes_dir; /* NULL: namespaces of its own; else .net and .ipc in it are joined */
+	int64_t memory_default; /* for a container that sets no limit; 0: none */
+	int64_t pids_max;
+	const char *demo;	      /* gpu-demo, for /ringfence/bin; or NULL */
 	const struct rf_oci_gpu *gpu; /* NULL: no card, nothing of a card to see */
 };
 
@@ -65,6 +72,10 @@ int rf_oci_user(const struct rf_oci_ask *ask, int64_t *ret_uid, int64_t *ret_gid
 		struct rf_err *err);
 int rf_oci_config(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_json **ret,
 		  struct rf_err *err);
+
+/* What the containers of the pod may use together. */
+int rf_oci_pod_memory(const struct rf_json *pod, int64_t otherwise, int64_t *ret,
+		      struct rf_err *err);
 
 /* Refuses what this agent does not run: host namespaces, privileged containers, unknown volumes. */
 int rf_oci_check_pod(const struct rf_json *pod, struct rf_err *err);

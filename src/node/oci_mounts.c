@@ -118,10 +118,12 @@ static int check_destination(struct rf_str path, struct rf_err *err)
 	if (path.n < 2 || path.n > 1024 || path.p[0] != '/' || memchr(path.p, '\0', path.n) != NULL)
 		return rf_fail(err, RF_INVALID, "mountPath %.*s: must be an absolute path below /",
 			       RF_STR(path));
+	rest = rf_str_skip(rest, 1);
 	while (rest.n > 0) {
 		rf_str_cut(&rest, '/', &part);
-		if (rf_str_is(part, "..") || rf_str_is(part, "."))
-			return rf_fail(err, RF_INVALID, "mountPath %.*s: no . or .. please",
+		/* "//proc" is /proc to the kernel, and not in the list below. */
+		if (part.n == 0 || rf_str_is(part, "..") || rf_str_is(part, "."))
+			return rf_fail(err, RF_INVALID, "mountPath %.*s: no //, . or .. please",
 				       RF_STR(path));
 	}
 	for (size_t i = 0; i < RF_COUNT(ours); i++)
@@ -150,8 +152,8 @@ int rf_oci_mounts(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_js
 		push_bind(a, mounts, v->source, v->destination, v->read_only);
 	}
 	/* Last, so that nothing a tenant mounts can lie over them. */
-	if (ask->tools_dir != NULL)
-		push_bind(a, mounts, rf_str(ask->tools_dir), RF_LIT("/ringfence/bin"), true);
+	if (ask->demo != NULL)
+		push_bind(a, mounts, rf_str(ask->demo), RF_LIT("/ringfence/bin/gpu-demo"), true);
 	if (ask->gpu != NULL)
 		push_gpu(a, mounts, ask->gpu);
 	*ret = mounts;

@@ -4,6 +4,10 @@
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define ARGS_MAX 4096
+#define OOM_SCORE 900 /* when the machine's memory runs out, pods go before its services */
+/* Too small for any file, and the one value at which the kernel does not run the machine's core_pattern
+ * program either (0 does not stop that). seccomp.c keeps it from being changed. */
+#define RF_NO_CORE 1
 
 static int64_t security_int(const struct rf_oci_ask *ask, const char *field, int64_t otherwise)
 {
@@ -12,6 +16,12 @@ static int64_t security_int(const struct rf_oci_ask *ask, const char *field, int
 	if (own == NULL)
 		own = rf_json_at(ask->pod, "spec", "securityContext", field);
 	return rf_json_int(own, otherwise);
+}
+
+static bool is_machines(const struct rf_oci_ask *ask, int64_t id, bool group)
+{
+	return ask->host_image && ask->is_account != NULL && id != RF_NOBODY &&
+	       ask->is_account(id, group);
 }
 
 /* On the host image the machine's own groups own files a tenant must not read (shadow, disk,
@@ -25,6 +35,11 @@ static int check_group(const struct rf_oci_ask *ask, int64_t gid, struct rf_err 
 			err, RF_FORBIDDEN,
 			"group %lld belongs to the machine; use a group of %d or above, or none",
 			(long long)gid, RF_SYSTEM_IDS);
+	if (is_machines(ask, gid, true))
+		return rf_fail(err, RF_FORBIDDEN,
+			       "group %lld is a group of this machine; with image \"host\" use one "
+			       "that /etc/group does not have, or none",
+			       (long long)gid);
 	return 0;
 }
 
@@ -47,6 +62,12 @@ int rf_oci_user(const struct rf_oci_ask *ask, int64_t *ret_uid, int64_t *ret_gid
 			       "runAsUser %lld is an account of the machine; with image \"host\" "
 			       "use %d or above",
 			       (long long)uid, RF_SYSTEM_IDS);
+	if (is_machines(ask, uid, false))
+		return rf_fail(
+			err, RF_FORBIDDEN,
+			"runAsUser %lld is an account of this machine; with image \"host\" use "
+			"one that /etc/passwd does not have, or leave runAsUser out",
+			(long long)uid);
 	if (check_group(ask, gid, err) < 0)
 		return rf_wrap(err, "runAsGroup");
 	*ret_uid = uid;
@@ -172,7 +193,7 @@ static void put_pod_env(struct env *e, const struct rf_json *env)
 
 static void put_own_env(struct env *e, const struct rf_oci_ask *ask)
 {
-	if (ask->tools_dir != NULL)
+	if (ask->demo != NULL)
 		put(e, RF_LIT("PATH"),
 		    rf_arena_printf(e->a, "/ringfence/bin:%.*s",
 				    RF_STR(value_of(e, RF_LIT("PATH")))));
@@ -230,8 +251,8 @@ int rf_oci_process(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_j
 		"{'terminal':false,'user':%j,'args':%j,'env':%j,'cwd':%S,'noNewPrivileges':true,"
 		"'capabilities':{'bounding':[],'effective':[],'permitted':[],'inheritable':[],"
 		"'ambient':[]},"
-		"'rlimits':[{'type':'RLIMIT_CORE','soft':0,'hard':0}]}",
-		user, args, make_env(a, ask), cwd);
+		"'oomScoreAdj':%d,'rlimits':[{'type':'RLIMIT_CORE','soft':%d,'hard':%d}]}",
+		user, args, make_env(a, ask), cwd, OOM_SCORE, RF_NO_CORE, RF_NO_CORE);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/volume.h"
 #include "tenant/tenant.h"
 
@@ -28,7 +28,7 @@ static bool end_pod(struct rf_agent *g, struct rf_str uid)
 			rf_container_delete_state(
 				g, rf_fs_path(&a, "rf-%.*s-%s", RF_STR(uid), names[i].p));
 	(void)rf_cgroup_remove(&a, path);
-	if (rf_volumes_unmount(rf_fs_path(&a, "%s/volumes", dir), &err) < 0)
+	if (rf_volumes_unmount(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, dir), &err) < 0)
 		rf_warn("left-over pod %.*s: %s", RF_STR(uid), err.msg);
 	rf_agent_discard(g, dir);
 	rf_info("left-over pod %.*s removed", RF_STR(uid));

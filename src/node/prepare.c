@@ -1,13 +1,15 @@
 /* Before a pod may start: its claim, its fence, its volumes; and per container, its bundle. */
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/image.h"
 #include "node/oci.h"
 #include "node/podenv.h"
@@ -173,7 +175,8 @@ static int make_volumes(struct rf_worker *w, struct rf_err *err)
 	struct source s = { .w = w, .arena = RF_ARENA_INIT };
 	struct rf_podenv_source source = { get_object, &s };
 	rf_auto(arena) a = RF_ARENA_INIT;
-	int rc = rf_volumes_make(w->pod, rf_fs_path(&a, "%s/volumes", w->dir), &source, err);
+	int rc =
+		rf_volumes_make(w->pod, rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, w->dir), &source, err);
 
 	rf_arena_done(&s.arena);
 	return rc;
@@ -190,6 +193,31 @@ static void warn_of_ignored(struct rf_worker *w)
 	w->warned = true;
 }
 
+/* What its containers may use together: volumes in memory outlive the container that filled them. */
+static int bound_pod(struct rf_worker *w, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	int64_t memory;
+
+	if (rf_oci_pod_memory(w->pod, rf_cgroup_default_memory(), &memory, err) < 0)
+		return -err->code;
+	rf_cgroup_bound(rf_cgroup_path(&a, w->agent->instance, rf_str(w->uid), RF_STR_EMPTY),
+			memory, rf_cgroup_pids_per_pod());
+	return 0;
+}
+
+static bool shares_namespaces(const struct rf_worker *w)
+{
+	return w->n_containers > 1;
+}
+
+static int make_namespaces(struct rf_worker *w, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	return rf_volumes_namespaces(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, w->dir), err);
+}
+
 int rf_worker_prepare(struct rf_worker *w, struct rf_err *err)
 {
 	struct rf_gpu_ask ask;
@@ -201,9 +229,10 @@ int rf_worker_prepare(struct rf_worker *w, struct rf_err *err)
 	w->needs_claim = rf_gpu_ask_any(&ask);
 	if (w->needs_claim && prepare_claim(w, err) < 0)
 		return -err->code;
-	if (rf_fs_mkdirs(w->dir, 0700, err) < 0)
+	if (rf_fs_mkdirs(w->dir, 0700, err) < 0 || bound_pod(w, err) < 0 ||
+	    make_volumes(w, err) < 0)
 		return -err->code;
-	return make_volumes(w, err);
+	return shares_namespaces(w) ? make_namespaces(w, err) : 0;
 }
 
 /* --- a container's bundle -------------------------------------------------------------------- */
@@ -267,6 +296,33 @@ static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gp
 	return g->opts->sim_dir != NULL ? 0 : find_devices(a, minors, c->grant.n, gpu, err);
 }
 
+/* The one tool that pods are given. */
+static const char *find_demo(struct rf_arena *a, const struct rf_agent *g)
+{
+	const char *path =
+		rf_fs_path(a, "%s/gpu-demo", g->opts->tools_dir ? g->opts->tools_dir : "");
+
+	return g->opts->tools_dir != NULL && rf_fs_exists(path) ? path : NULL;
+}
+
+/* From the files, not by way of NSS: that may ask the network, and the agent does not wait for it. */
+static bool is_account(int64_t id, bool group)
+{
+	FILE *f = fopen(group ? "/etc/group" : "/etc/passwd", "re");
+	const struct passwd *p;
+	const struct group *g;
+	bool found = false;
+
+	if (f == NULL)
+		return false;
+	while (group && !found && (g = fgetgrent(f)) != NULL)
+		found = g->gr_gid == (gid_t)id;
+	while (!group && !found && (p = fgetpwent(f)) != NULL)
+		found = p->pw_uid == (uid_t)id;
+	fclose(f);
+	return found;
+}
+
 static int write_config(struct rf_arena *a, struct rf_container *c, const struct rf_oci_ask *ask,
 			struct rf_err *err)
 {
@@ -286,16 +342,21 @@ static int make_bundle(struct rf_arena *a, struct rf_container *c, struct source
 	struct rf_worker *w = c->worker;
 	const struct rf_json *spec = rf_container_spec(c);
 	struct rf_podenv_source source = { get_object, s };
+	const char *volumes_dir = rf_fs_path(a, "%s/" RF_VOLUMES_DIR, w->dir);
 	struct rf_str hidden[] = { rf_str(w->agent->data_dir), rf_str(w->agent->opts->pki_dir),
 				   rf_str(w->agent->opts->sim_dir) };
 	struct rf_oci_ask ask = { .pod = w->pod,
 				  .container = spec,
 				  .may_be_root = w->may_be_root,
+				  .is_account = is_account,
 				  .rootfs = rf_arena_printf(a, "%s/rootfs", c->dir),
 				  .cgroup = rf_container_cgroup(a, c),
 				  .hidden = hidden,
 				  .n_hidden = w->agent->opts->sim_dir ? 3 : 2,
-				  .tools_dir = w->agent->opts->tools_dir };
+				  .volumes_dir = shares_namespaces(w) ? volumes_dir : NULL,
+				  .demo = find_demo(a, w->agent),
+				  .memory_default = rf_cgroup_default_memory(),
+				  .pids_max = rf_cgroup_pids_per_pod() };
 	struct rf_oci_mount *volumes;
 	struct rf_json *env;
 	struct rf_image image;
@@ -305,8 +366,7 @@ static int make_bundle(struct rf_arena *a, struct rf_container *c, struct source
 			  err) < 0 ||
 	    rf_image_make_root(ask.rootfs.p, &image, err) < 0 ||
 	    rf_podenv_resolve(a, w->pod, spec, &source, &env, err) < 0 ||
-	    rf_volumes_of(a, w->pod, spec, rf_fs_path(a, "%s/volumes", w->dir), &volumes,
-			  &ask.n_volumes, err) < 0)
+	    rf_volumes_of(a, w->pod, spec, volumes_dir, &volumes, &ask.n_volumes, err) < 0)
 		return -err->code;
 	if (c->grant.n > 0 && make_gpu(a, c, &gpu, err) < 0)
 		return -err->code;

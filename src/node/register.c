@@ -4,7 +4,7 @@
 #include <sys/utsname.h>
 
 #include "node/agent.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "tenant/tenant.h"
 
 #define NODE_STATUS_EVERY_MS (60 * 1000)

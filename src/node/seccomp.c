@@ -9,6 +9,8 @@
  * sethostname, setdomainname, vhangup, nfsservctl), and open_by_handle_at, name_to_handle_at,
  * fanotify_*, lookup_dcookie, migrate_pages, modify_ldt. mknod stays: it makes pipes, and device
  * nodes need CAP_MKNOD. */
+#include <sys/resource.h>
+
 #include "node/oci.h"
 
 /* clang-format off */
@@ -38,7 +40,7 @@ static const char *const ALLOWED[] = {
 	"mremap", "mseal", "msgctl", "msgget", "msgrcv", "msgsnd", "msync", "munlock",
 	"munlockall", "munmap", "nanosleep", "newfstatat", "open", "openat", "openat2", "pause",
 	"pidfd_open", "pidfd_send_signal", "pipe", "pipe2", "pkey_alloc", "pkey_free",
-	"pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv", "preadv2", "prlimit64",
+	"pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv", "preadv2",
 	"process_mrelease", "pselect6", "pwrite64", "pwritev", "pwritev2", "read", "readahead",
 	"readlink", "readlinkat", "readv", "recvfrom", "recvmmsg", "recvmsg", "remap_file_pages",
 	"removexattr", "rename", "renameat", "renameat2", "restart_syscall", "rmdir", "rseq",
@@ -50,7 +52,7 @@ static const char *const ALLOWED[] = {
 	"semget", "semop", "semtimedop", "sendfile", "sendmmsg", "sendmsg", "sendto",
 	"set_mempolicy", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid",
 	"setfsuid", "setgid", "setgroups", "setitimer", "setpgid", "setpriority", "setregid",
-	"setresgid", "setresuid", "setreuid", "setrlimit", "setsid", "setsockopt", "setuid",
+	"setresgid", "setresuid", "setreuid", "setsid", "setsockopt", "setuid",
 	"setxattr", "shmat", "shmctl", "shmdt", "shmget", "shutdown", "sigaltstack", "signalfd",
 	"signalfd4", "socketpair", "splice", "stat", "statfs", "statx", "symlink", "symlinkat",
 	"sync", "sync_file_range", "syncfs", "sysinfo", "tee", "tgkill", "time", "timer_create",
@@ -61,30 +63,43 @@ static const char *const ALLOWED[] = {
 };
 /* clang-format on */
 
-/* A system call allowed only if one argument compares as told. */
+/* A system call allowed only if its arguments compare as told. */
+struct compare {
+	const char *op; /* NULL: no second one */
+	int index;
+	int64_t value, value_two;
+};
+
 struct rule {
 	const char *name;
-	const char *op;
-	int index;
-	int64_t value;
-	int64_t value_two;
+	struct compare one, two;
+	bool pretend; /* answers 0 and does nothing */
 };
+
+#define EQ "SCMP_CMP_EQ"
+#define NE "SCMP_CMP_NE"
 
 #define NEW_NAMESPACES 0x7E020000 /* CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net */
 
 static const struct rule RULES[] = {
-	{ "clone", "SCMP_CMP_MASKED_EQ", 0, NEW_NAMESPACES, 0 },
+	{ "clone", { "SCMP_CMP_MASKED_EQ", 0, NEW_NAMESPACES, 0 } },
 	/* Not AF_VSOCK (reaches the hypervisor, no namespace holds it), not AF_ALG and other
 	 * rare ones. */
-	{ "socket", "SCMP_CMP_EQ", 0, 1, 0 },  /* AF_UNIX */
-	{ "socket", "SCMP_CMP_EQ", 0, 2, 0 },  /* AF_INET */
-	{ "socket", "SCMP_CMP_EQ", 0, 10, 0 }, /* AF_INET6 */
-	{ "socket", "SCMP_CMP_EQ", 0, 16, 0 }, /* AF_NETLINK */
-	{ "personality", "SCMP_CMP_EQ", 0, 0x0, 0 },
-	{ "personality", "SCMP_CMP_EQ", 0, 0x8, 0 },	 /* PER_LINUX32 */
-	{ "personality", "SCMP_CMP_EQ", 0, 0x20000, 0 }, /* UNAME26 */
-	{ "personality", "SCMP_CMP_EQ", 0, 0x20008, 0 },
-	{ "personality", "SCMP_CMP_EQ", 0, 0xffffffff, 0 }, /* asks only */
+	{ "socket", { EQ, 0, 1 } },		   /* AF_UNIX */
+	{ "socket", { EQ, 0, 2 } },		   /* AF_INET */
+	{ "socket", { EQ, 0, 10 } },		   /* AF_INET6 */
+	{ "socket", { EQ, 0, 16 }, { EQ, 2, 0 } }, /* AF_NETLINK: addresses and routes only */
+	{ "personality", { EQ, 0, 0x0 } },
+	{ "personality", { EQ, 0, 0x8 } },     /* PER_LINUX32 */
+	{ "personality", { EQ, 0, 0x20000 } }, /* UNAME26 */
+	{ "personality", { EQ, 0, 0x20008 } },
+	{ "personality", { EQ, 0, 0xffffffff } }, /* asks only */
+	/* The limit of core files stays as it is; programs that set it to 0 get what they want. */
+	{ "setrlimit", { NE, 0, RLIMIT_CORE } },
+	{ "setrlimit", { EQ, 0, RLIMIT_CORE }, .pretend = true },
+	{ "prlimit64", { NE, 1, RLIMIT_CORE } },
+	{ "prlimit64", { EQ, 1, RLIMIT_CORE }, { EQ, 2, 0 } }, /* asks only */
+	{ "prlimit64", { EQ, 1, RLIMIT_CORE }, { NE, 2, 0 }, .pretend = true },
 };
 
 #if defined(__x86_64__)
@@ -95,6 +110,26 @@ static const struct rule RULES[] = {
 #error "the seccomp profile knows x86-64 and arm64"
 #endif
 
+static struct rf_json *comparison(struct rf_arena *a, const struct compare *c)
+{
+	return rf_json_make(a, "{'index':%d,'value':%D,'valueTwo':%D,'op':%s}", c->index, c->value,
+			    c->value_two, c->op);
+}
+
+static struct rf_json *conditional(struct rf_arena *a, const struct rule *r)
+{
+	struct rf_json *args = rf_json_array(a);
+
+	rf_json_push(a, args, comparison(a, &r->one));
+	if (r->two.op != NULL)
+		rf_json_push(a, args, comparison(a, &r->two));
+	struct rf_json *call = rf_json_make(a, "{'names':[%s],'action':%s,'args':%j}", r->name,
+					    r->pretend ? "SCMP_ACT_ERRNO" : "SCMP_ACT_ALLOW", args);
+	if (r->pretend)
+		rf_json_set_int(a, call, "errnoRet", 0);
+	return call;
+}
+
 struct rf_json *rf_oci_seccomp(struct rf_arena *a)
 {
 	struct rf_json *names = rf_json_array(a), *calls = rf_json_array(a);
@@ -102,16 +137,8 @@ struct rf_json *rf_oci_seccomp(struct rf_arena *a)
 	for (size_t i = 0; i < RF_COUNT(ALLOWED); i++)
 		rf_json_push(a, names, rf_json_string(a, rf_str(ALLOWED[i])));
 	rf_json_push(a, calls, rf_json_make(a, "{'names':%j,'action':'SCMP_ACT_ALLOW'}", names));
-	for (size_t i = 0; i < RF_COUNT(RULES); i++) {
-		const struct rule *r = &RULES[i];
-
-		rf_json_push(
-			a, calls,
-			rf_json_make(a,
-				     "{'names':[%s],'action':'SCMP_ACT_ALLOW','args':[{'index':%d,"
-				     "'value':%D,'valueTwo':%D,'op':%s}]}",
-				     r->name, r->index, r->value, r->value_two, r->op));
-	}
+	for (size_t i = 0; i < RF_COUNT(RULES); i++)
+		rf_json_push(a, calls, conditional(a, &RULES[i]));
 	return rf_json_make(
 		a,
 		"{'defaultAction':'SCMP_ACT_ERRNO','defaultErrnoRet':38,'architectures':[%s],"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "node/agent.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "observe/metrics.h"
 
 #define PEM_MAX (64 * 1024)

@@ -13,7 +13,7 @@
 
 #include "node/cgroup.h"
 #include "node/crilog.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/node.h"
 #include "node/shim.h"
 
@@ -26,6 +26,7 @@ struct shim {
 	const char *bundle, *id, *runtime, *root, *cgroup;
 	int attempt;
 	uid_t uid;
+	pid_t self;
 	int lock_fd, signal_fd;
 	int out[2], err_pipe[2]; /* read end, write end */
 	struct rf_crilog log;
@@ -66,18 +67,35 @@ static int open_pipes(struct shim *s, struct rf_err *err)
 	return 0;
 }
 
+/* In the runtime's process, not in the shim: a mount namespace keeps alive whatever was mounted when
+ * it was made, other pods' volumes too, and the shim lives long. */
+static void enter_view(struct shim *s, bool creates)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_shim_enter_view(&err) == 0 &&
+	    (!creates || rf_shim_protect(s->bundle, s->root, &err) == 0))
+		return;
+	(void)rf_fs_write(rf_fs_path(&s->arena, "%s/runtime.log", s->bundle), rf_str(err.msg), 0600,
+			  false, NULL);
+	_exit(126);
+}
+
 static void child_exec(struct shim *s, const char *const *argv, bool container_io)
 {
 	sigset_t none;
 	int null = open("/dev/null", O_RDWR);
 
+	/* A killed shim must not leave a runtime behind that goes on making its container. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != s->self)
+		_exit(126);
+	enter_view(s, container_io);
 	/* What the shim ignores, the container must not inherit as ignored. */
 	for (size_t i = 0; i < RF_COUNT(IGNORED); i++)
 		signal(IGNORED[i], SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* A killed shim must not leave a runtime behind that goes on making its container. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(null, 0);
 	dup2(container_io ? s->out[1] : null, 1);
 	dup2(container_io ? s->err_pipe[1] : null, 2);
@@ -273,7 +291,7 @@ static int prepare(struct shim *s, struct rf_err *err)
 
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
-	if (take_lock(s, err) < 0 || rf_shim_enter_view(err) < 0)
+	if (take_lock(s, err) < 0)
 		return -err->code;
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		return rf_fail_errno(err, "become a subreaper");
@@ -344,6 +362,7 @@ static int remove_folder(const char *path)
 int rf_shim_main(int argc, char **argv)
 {
 	struct shim s = { .runtime = "crun",
+			  .self = getpid(),
 			  .lock_fd = -1,
 			  .signal_fd = -1,
 			  .log = RF_CRILOG_INIT,

@@ -42,4 +42,9 @@ int rf_shim_give_up(const char *dir, int attempt, const struct rf_exit *e, struc
  * layout there, since crun refuses such a layout. Elsewhere it does nothing. */
 int rf_shim_enter_view(struct rf_err *err);
 
+/* Makes everything that the bundle binds read-only read-only for the runtime too, with all that is
+ * mounted below. The runtime makes missing mount points and working folders as root before it
+ * remounts anything: without this, a pod's mountPath "/etc/x" makes a folder on the machine. */
+int rf_shim_protect(const char *bundle, const char *root, struct rf_err *err);
+
 #endif

@@ -1,11 +1,8 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 
 #include "codec/json.h"
-#include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/shim.h"
 
 int rf_exit_read(struct rf_arena *a, const char *dir, int attempt, struct rf_exit *ret,
@@ -90,24 +87,4 @@ int rf_shim_give_up(const char *dir, int attempt, const struct rf_exit *e, struc
 	struct rf_exit told = *e;
 	told.never_ran = !has_begun(&a, dir, attempt);
 	return rf_exit_write(dir, attempt, &told, err);
-}
-
-int rf_shim_enter_view(struct rf_err *err)
-{
-	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_cgroup_mounts m;
-	struct rf_str dir;
-
-	rf_cgroup_mounts_read(&a, &m);
-	if (!rf_cgroup_is_awkward(&a, &m, &dir))
-		return 0;
-	if (unshare(CLONE_NEWNS) < 0)
-		return rf_fail_errno(err, "enter a private mount namespace (is this root?)");
-	/* Slave: what the host unmounts later disappears here too; nothing done here shows
-	 * there. */
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-		return rf_fail_errno(err, "make mounts private");
-	if (umount2(dir.p, MNT_DETACH) < 0)
-		return rf_fail_errno(err, "unmount %s in the private mount namespace", dir.p);
-	return 0;
 }

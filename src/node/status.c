@@ -147,7 +147,7 @@ static struct rf_json *container_status(struct rf_arena *a, const struct rf_cont
 			    "'lastState':%j}",
 			    c->name, image, image,
 			    c->init ? c->state == RF_CONTAINER_EXITED && c->now.code == 0 : up, up,
-			    c->attempt, state_of(a, c),
+			    c->restarts, state_of(a, c),
 			    last->set ? terminated(a, c, last) : rf_json_object(a));
 }
 

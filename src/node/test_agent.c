@@ -232,7 +232,8 @@ static void a_status_is_the_same_text_until_something_changes(void **state)
 	assert_true(rf_str_contains(
 		one, RF_LIT("\"running\":{\"startedAt\":\"1970-01-01T00:00:05Z\"}")));
 	c.state = RF_CONTAINER_WAITING;
-	c.attempt = 1;
+	c.attempt = 2; /* one of them never ran */
+	c.restarts = 1;
 	c.now = (struct rf_ended){ .set = true, .code = 137, .signal = 9, .reason = "OOMKilled" };
 	snprintf(c.waiting, sizeof(c.waiting), "CrashLoopBackOff");
 	struct rf_str three = rf_json_text_of(&f->a, rf_status_make(&f->a, &w));

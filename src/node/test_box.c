@@ -11,7 +11,7 @@
 
 #include "node/cgroup.h"
 #include "node/crilog.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/image.h"
 #include "node/oci.h"
 #include "node/podenv.h"
@@ -46,7 +46,8 @@ static int set_up(void **state)
 				      .n_tops = RF_COUNT(tops),
 				      .hidden = hidden,
 				      .n_hidden = 1,
-				      .tools_dir = "/tools" };
+				      .pids_max = 512,
+				      .demo = "/tools/gpu-demo" };
 	*state = b;
 	return 0;
 }
@@ -123,7 +124,7 @@ static void a_container_has_no_privileges(void **state)
 		assert_int_equal(rf_json_len(set), 0);
 	}
 	assert_int_equal(rf_json_len(rf_json_at(c, "linux", "namespaces")), 6);
-	assert_null(rf_json_at(c, "process", "oomScoreAdj"));
+	assert_true(rf_json_int(rf_json_at(c, "process", "oomScoreAdj"), 0) > 0);
 }
 
 static void without_a_claim_nothing_of_a_card_shows(void **state)
@@ -136,7 +137,8 @@ static void without_a_claim_nothing_of_a_card_shows(void **state)
 	assert_null(mount_at(c, "/ringfence/run"));
 	assert_null(mount_at(c, "/sys"));
 	assert_false(has_env(c, "LD_PRELOAD=/ringfence/lib/libringfence.so"));
-	assert_true(has_option(mount_at(c, "/ringfence/bin"), "ro"));
+	assert_true(has_option(mount_at(c, "/ringfence/bin/gpu-demo"), "ro"));
+	assert_null(mount_at(c, "/ringfence/bin")); /* a build folder has much more in it */
 }
 
 static void simulated_cards_are_bound_one_by_one(void **state)
@@ -235,6 +237,59 @@ static void root_and_the_machines_own_groups_are_refused(void **state)
 	assert_int_equal(refusal_of(b, &err), -RF_INVALID);
 }
 
+static bool only_1000(int64_t id, bool group RF_UNUSED)
+{
+	return id == 1000 || id == RF_NOBODY;
+}
+
+static void a_person_of_the_machine_is_not_lent_to_a_pod(void **state)
+{
+	struct box *b = *state;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *sc = rf_json_ensure(&b->a, b->pod, "spec", "securityContext");
+
+	b->ask.is_account = only_1000;
+	assert_int_equal(refusal_of(b, &err), 0); /* nobody is nobody's */
+	rf_json_set_int(&b->a, sc, "runAsUser", 1000);
+	assert_int_equal(refusal_of(b, &err), -RF_FORBIDDEN);
+	rf_json_set_int(&b->a, sc, "runAsUser", 1001);
+	assert_int_equal(refusal_of(b, &err), 0);
+	rf_json_set_int(&b->a, sc, "fsGroup", 1000);
+	assert_int_equal(refusal_of(b, &err), -RF_FORBIDDEN);
+	b->ask.host_image = false; /* an image has its own files only */
+	assert_int_equal(refusal_of(b, &err), 0);
+}
+
+static void core_files_are_off_and_stay_off(void **state)
+{
+	struct box *b = *state;
+	struct rf_json *limit = rf_json_item(rf_json_at(config_of(b), "process", "rlimits"), 0);
+	rf_auto(buf) text = RF_BUF_INIT;
+
+	/* At 0 the kernel would still run the machine's core_pattern program, as root. */
+	assert_int_equal(rf_json_int(rf_json_at(limit, "hard"), -1), 1);
+	rf_json_write(&text, rf_oci_seccomp(&b->a));
+	assert_null(strstr(text.p, "\"setrlimit\",")); /* never without a condition */
+	assert_null(strstr(text.p, "\"prlimit64\","));
+	assert_non_null(strstr(text.p, "[\"prlimit64\"]"));
+}
+
+static void containers_of_a_pod_can_share_namespaces(void **state)
+{
+	struct box *b = *state;
+
+	b->ask.volumes_dir = "/data/.volumes";
+	struct rf_json *list = rf_json_at(config_of(b), "linux", "namespaces");
+	assert_int_equal(rf_json_len(list), 6);
+	for (size_t i = 0; i < 6; i++) {
+		struct rf_json *n = rf_json_item(list, i);
+		struct rf_str type = rf_json_str_at(n, "type");
+		bool shared = rf_str_is(type, "network") || rf_str_is(type, "ipc");
+
+		assert_int_equal(rf_json_at(n, "path") != NULL, shared);
+	}
+}
+
 static void an_image_may_run_as_root_only_where_the_namespace_admits_it(void **state)
 {
 	struct box *b = *state;
@@ -263,7 +318,8 @@ static void volumes_cannot_cover_the_fence(void **state)
 	struct box *b = *state;
 	static const char *const bad[] = { "/ringfence", "/ringfence/lib", "/proc/sys",
 					   "/dev/null",	 "/sys",	   "/",
-					   "tmp",	 "/tmp/../proc",   "/ringfence/../x" };
+					   "tmp",	 "/tmp/../proc",   "/ringfence/../x",
+					   "//proc",	 "/x//y",	   "//ringfence/lib" };
 	struct rf_oci_mount v = { .source = RF_LIT("/data/v") };
 	struct rf_err err = RF_ERR_INIT;
 
@@ -293,7 +349,24 @@ static void limits_become_cgroup_limits(void **state)
 	assert_int_equal(rf_json_int(rf_json_at(r, "memory", "limit"), 0), 64 * 1024 * 1024);
 	assert_int_equal(rf_json_int(rf_json_at(r, "cpu", "quota"), 0), 50000);
 	assert_int_equal(rf_json_int(rf_json_at(r, "cpu", "shares"), 0), 256);
-	assert_true(rf_json_int(rf_json_at(r, "pids", "limit"), 0) > 0);
+	assert_int_equal(rf_json_int(rf_json_at(r, "pids", "limit"), 0), 512);
+}
+
+static void who_names_no_limit_is_given_one(void **state)
+{
+	struct box *b = *state;
+	struct rf_err err = RF_ERR_INIT;
+	int64_t sum = 0;
+
+	b->ask.memory_default = 1 << 30;
+	struct rf_json *r = rf_json_at(config_of(b), "linux", "resources");
+	assert_int_equal(rf_json_int(rf_json_at(r, "memory", "limit"), 0), 1 << 30);
+	rf_json_set(&b->a, rf_json_at(b->pod, "spec"), RF_LIT("initContainers"),
+		    rf_json_make(&b->a, "[{'name':'i','resources':{'limits':{'memory':'1Mi'}}}]"));
+	assert_int_equal(rf_oci_pod_memory(b->pod, 1 << 30, &sum, &err), 0);
+	assert_int_equal(sum, (1 << 30) + (1 << 20));
+	assert_true(rf_cgroup_default_memory() > 0);
+	assert_in_range(rf_cgroup_pids_per_pod(), 512, 4096);
 }
 
 static void dangerous_system_calls_are_not_in_the_profile(void **state)
@@ -596,10 +669,14 @@ int main(void)
 		TEST(real_cards_are_device_nodes_without_mknod),
 		TEST(what_steers_the_fence_is_never_the_tenants),
 		TEST(root_and_the_machines_own_groups_are_refused),
+		TEST(a_person_of_the_machine_is_not_lent_to_a_pod),
+		TEST(core_files_are_off_and_stay_off),
+		TEST(containers_of_a_pod_can_share_namespaces),
 		TEST(an_image_may_run_as_root_only_where_the_namespace_admits_it),
 		TEST(the_data_folder_is_covered_where_it_would_show),
 		TEST(volumes_cannot_cover_the_fence),
 		TEST(limits_become_cgroup_limits),
+		TEST(who_names_no_limit_is_given_one),
 		TEST(dangerous_system_calls_are_not_in_the_profile),
 		TEST(host_namespaces_and_privilege_are_refused),
 		TEST(what_is_not_done_is_named_and_sidecars_are_refused),

@@ -16,7 +16,7 @@
 #include "apiserver/apiserver.h"
 #include "kube/kube.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/node.h"
 #include "node/shim.h"
 #include "sim/sim.h"

@@ -12,7 +12,7 @@
 
 #include "codec/json.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/image.h"
 #include "node/node.h"
 #include "node/oci.h"
@@ -97,7 +97,8 @@ static void make_bundle(struct run *r, const char *script, const char *memory)
 				  .tops = image.tops,
 				  .n_tops = image.n_tops,
 				  .hidden = &hidden,
-				  .n_hidden = 1 };
+				  .n_hidden = 1,
+				  .pids_max = 512 };
 	if (rf_image_make_root(rootfs.p, &image, &err) < 0 ||
 	    rf_oci_config(&r->a, &ask, &config, &err) < 0)
 		fail_msg("%s", err.msg);

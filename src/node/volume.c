@@ -1,50 +1,63 @@
 #include "node/volume.h"
 
 #include <errno.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
-#include "node/fs.h"
+#include "base/fs.h"
 
-#define MEMORY_VOLUME_DEFAULT (64LL * 1024 * 1024)
-#define MEMORY_VOLUME_MAX (64LL * 1024 * 1024 * 1024)
+#define EMPTY_DEFAULT (1024LL * 1024 * 1024)
+#define EMPTY_MAX (64LL * 1024 * 1024 * 1024)
+#define BYTES_PER_FILE 4096 /* so many files fit as there are pages */
 
+/* Is something mounted at this child of a volumes folder? Nothing else crosses file systems there. */
 static bool is_mounted(const char *path)
 {
+	const char *slash = strrchr(path, '/');
 	struct stat here, above;
 	rf_auto(arena) a = RF_ARENA_INIT;
 
-	return stat(path, &here) == 0 && stat(rf_fs_path(&a, "%s/..", path), &above) == 0 &&
+	return stat(path, &here) == 0 &&
+	       stat(rf_fs_path(&a, "%.*s", (int)(slash - path), path), &above) == 0 &&
 	       here.st_dev != above.st_dev;
 }
 
-static int make_memory(const struct rf_json *empty, const char *path, struct rf_err *err)
+static int mount_memory(const char *path, int64_t bytes, const char *mode, struct rf_err *err)
 {
-	struct rf_str limit = rf_json_str_at(empty, "sizeLimit");
-	int64_t size = MEMORY_VOLUME_DEFAULT;
-	char options[64];
+	char options[96];
 
-	if (limit.n > 0 && rf_quantity_value(limit, &size, err) < 0)
-		return rf_wrap(err, "emptyDir.sizeLimit");
-	size = RF_MIN(RF_MAX(size, 4096), MEMORY_VOLUME_MAX);
+	if (rf_fs_mkdirs(path, 0755, err) < 0)
+		return -err->code;
 	if (is_mounted(path))
 		return 0;
-	snprintf(options, sizeof(options), "mode=1777,size=%lld", (long long)size);
+	snprintf(options, sizeof(options), "mode=%s,size=%lld,nr_inodes=%lld", mode,
+		 (long long)bytes, (long long)bytes / BYTES_PER_FILE + 16);
 	if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
 		return rf_fail_errno(err, "mount a memory volume at %s", path);
 	return 0;
 }
 
+int rf_volumes_scratch(const char *path, int64_t bytes, struct rf_err *err)
+{
+	return mount_memory(path, bytes, "0700", err);
+}
+
 static int make_empty(const struct rf_json *empty, const char *path, struct rf_err *err)
 {
-	if (rf_fs_mkdirs(path, 0755, err) < 0)
-		return -err->code;
-	if (rf_str_is(rf_json_str_at(empty, "medium"), "Memory"))
-		return make_memory(empty, path, err);
-	if (chmod(path, 01777) < 0)
-		return rf_fail_errno(err, "open %s to the pod", path);
-	return 0;
+	const struct rf_json *limit = rf_json_at(empty, "sizeLimit");
+	int64_t size = EMPTY_DEFAULT;
+
+	if (limit != NULL &&
+	    rf_quantity_value(limit->type == RF_JSON_NUMBER ? limit->text : rf_json_str(limit),
+			      &size, err) < 0)
+		return rf_wrap(err, "emptyDir.sizeLimit");
+	return mount_memory(path, RF_MIN(RF_MAX(size, 4096), EMPTY_MAX), "1777", err);
 }
 
 static bool is_file_name(struct rf_str s)
@@ -171,6 +184,55 @@ int rf_volumes_of(struct rf_arena *a, const struct rf_json *pod, const struct rf
 	}
 	*ret = out;
 	*ret_n = rf_json_len(mounts);
+	return 0;
+}
+
+/* --- namespaces ------------------------------------------------------------------------------- */
+
+static bool raise_loopback(void)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	rf_auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &lo) == 0;
+}
+
+static bool bind_namespace(const char *from, const char *to)
+{
+	return is_mounted(to) || mount(from, to, NULL, MS_BIND, NULL) == 0;
+}
+
+/* In a child, which has them only until they are bound. Only system calls: it never execs. */
+static int bind_new_namespaces(const char *net, const char *ipc)
+{
+	if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0 || !raise_loopback())
+		return errno;
+	if (!bind_namespace("/proc/self/ns/net", net) || !bind_namespace("/proc/self/ns/ipc", ipc))
+		return errno;
+	return 0;
+}
+
+int rf_volumes_namespaces(const char *dir, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const char *net = rf_fs_path(&a, "%s/.net", dir), *ipc = rf_fs_path(&a, "%s/.ipc", dir);
+	int status = 0;
+
+	if (is_mounted(net) && is_mounted(ipc))
+		return 0;
+	if (rf_fs_mkdirs(dir, 0755, err) < 0)
+		return -err->code;
+	if ((!rf_fs_exists(net) && rf_fs_write(net, RF_STR_EMPTY, 0400, false, err) < 0) ||
+	    (!rf_fs_exists(ipc) && rf_fs_write(ipc, RF_STR_EMPTY, 0400, false, err) < 0))
+		return -err->code;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(bind_new_namespaces(net, ipc));
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return rf_fail(err, RF_SYSTEM, "make the pod's namespaces: %s",
+			       strerror(pid < 0 ? errno : WEXITSTATUS(status)));
 	return 0;
 }
 

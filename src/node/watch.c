@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "fence/ledger.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
 
@@ -30,6 +31,8 @@ struct load {
 	size_t processes;
 	pid_t unknown[16];
 	size_t n_unknown;
+	pid_t seated[RF_LEDGER_SEATS];
+	size_t n_seated;
 };
 
 static struct rf_container *container_of(struct rf_agent *g, struct rf_arena *a, pid_t pid)
@@ -65,6 +68,9 @@ static void judge(const struct load *l, int index)
 	struct rf_container *c = l->container;
 	char message[200];
 
+	if (rf_container_jammed(c))
+		end_container(c, "FenceBypassed",
+			      "so many locks lie on the fence's ledger that it cannot be read");
 	for (size_t i = 0; i < l->n_unknown; i++) {
 		if (!was_suspect(c, l->unknown[i]))
 			continue;
@@ -87,8 +93,18 @@ static struct load *load_of(struct load *loads, size_t *n, struct rf_container *
 	for (size_t i = 0; i < *n; i++)
 		if (loads[i].container == c)
 			return &loads[i];
-	loads[*n] = (struct load){ .container = c, .cap = cap };
-	return &loads[(*n)++];
+	struct load *l = &loads[(*n)++];
+	*l = (struct load){ .container = c, .cap = cap };
+	l->n_seated = rf_container_seated(c, l->seated, RF_COUNT(l->seated));
+	return l;
+}
+
+static bool is_seated(const struct load *l, pid_t pid)
+{
+	for (size_t i = 0; i < l->n_seated; i++)
+		if (l->seated[i] == pid)
+			return true;
+	return false;
 }
 
 static void watch_card(struct rf_agent *g, size_t position)
@@ -110,7 +126,7 @@ static void watch_card(struct rf_agent *g, size_t position)
 		struct load *l = load_of(loads, &n_loads, c, cap);
 		l->bytes += RF_MAX(p[i].bytes, 0);
 		l->processes++;
-		if (!rf_container_knows(c, p[i].pid) && l->n_unknown < RF_COUNT(l->unknown))
+		if (!is_seated(l, p[i].pid) && l->n_unknown < RF_COUNT(l->unknown))
 			l->unknown[l->n_unknown++] = p[i].pid;
 	}
 	for (size_t i = 0; i < n_loads; i++)

@@ -4,14 +4,15 @@
 
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "node/fs.h"
+#include "base/fs.h"
 #include "node/volume.h"
 
 #define BACKOFF_FIRST_MS 1000
 #define BACKOFF_MAX_MS 60000
 #define GRACE_DEFAULT_S 30
-#define STOP_LOOK_MS 100		/* how often a stopping pod is looked at */
-#define DRAIN_GRACE_MS 8000		/* the most a pod gets when the whole node stops */
+#define SECONDS_MAX (100LL * 365 * 86400) /* a tenant's number; times 1000 it must still be one */
+#define STOP_LOOK_MS 100		  /* how often a stopping pod is looked at */
+#define DRAIN_GRACE_MS 8000		  /* the most a pod gets when the whole node stops */
 #define HEALTHY_RUN_MS (10 * 60 * 1000) /* a container that ran so long begins its back-off anew */
 
 /* --- looking things up ----------------------------------------------------------------------- */
@@ -294,7 +295,7 @@ static void keep_deadline(struct rf_worker *w)
 	int64_t began = w->started_ms;
 
 	(void)rf_time_parse(rf_json_str_at(w->pod, "status", "startTime"), &began, NULL);
-	if (s > 0 && began > 0 && rf_agent_now() >= began + s * 1000)
+	if (s > 0 && began > 0 && rf_agent_now() >= began + RF_MIN(s, SECONDS_MAX) * 1000)
 		rf_worker_refuse(w, "DeadlineExceeded",
 				 "the pod ran longer than its activeDeadlineSeconds");
 }
@@ -319,7 +320,7 @@ static int64_t grace_ms(const struct rf_worker *w)
 	if (!w->in_api)
 		return 0; /* deleted by force: nobody waits for it */
 	s = rf_json_int(rf_json_at(w->pod, "metadata", "deletionGracePeriodSeconds"), s);
-	return RF_MAX(s, 0) * 1000;
+	return RF_MIN(RF_MAX(s, 0), SECONDS_MAX) * 1000;
 }
 
 static void stop(struct rf_worker *w)
@@ -371,12 +372,12 @@ static void clean(struct rf_worker *w)
 		rf_container_unfence(&w->containers[i]);
 	(void)rf_cgroup_remove(
 		&a, rf_cgroup_path(&a, w->agent->instance, rf_str(w->uid), RF_STR_EMPTY));
-	if (rf_volumes_unmount(rf_fs_path(&a, "%s/volumes", w->dir), &err) < 0 ||
+	if (rf_volumes_unmount(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, w->dir), &err) < 0 ||
 	    tell_api(w, &err) < 0 || (w->needs_claim && rf_worker_drop_claim(w, &err) < 0)) {
 		rf_warn("pod %s/%s: clean up: %s; will be tried again", w->ns, w->name, err.msg);
 		return;
 	}
-	rf_agent_discard(w->agent, rf_fs_path(&a, "%s/volumes", w->dir));
+	rf_agent_discard(w->agent, rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, w->dir));
 	w->clean = true;
 }
 

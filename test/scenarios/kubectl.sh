@@ -28,6 +28,13 @@ refuse() {
 	shift 2
 	if ! out=$("$@" 2>&1) && grep -qE -- "$pattern" <<<"$out"; then ok "$text"; else not_ok "$text" "$out"; fi
 }
+# since MINOR expect|refuse TEXT ...: for what kubectl has since 1.MINOR; older ones skip it.
+minor=$(kubectl version --client -o json 2>/dev/null | sed -n 's/.*"minor": "\([0-9]*\).*/\1/p' | head -n 1)
+since() {
+	local needs=$1
+	shift
+	if ((${minor:-99} >= needs)); then "$@"; else ok "$2 # SKIP kubectl 1.$minor, needs 1.$needs"; fi
+}
 k() { kubectl --request-timeout=20s "$@"; }
 # Flow style, behind a line that keeps kubectl from taking it for JSON.
 apply() { kubectl apply -f - <<<"---"$'\n'"$1"; }
@@ -66,7 +73,7 @@ expect "get --field-selector finds by field" 'p1' k get pods --field-selector st
 expect "get --sort-by sorts" 'p1' k get pods --sort-by=.metadata.name
 expect "get -A lists every namespace" 'default +p1' k get pods -A
 expect "describe a pod" 'Image: +busybox:2' k describe pod p1
-expect "explain knows a pod's fields" 'imagePullPolicy' k explain pod.spec.containers
+since 27 expect "explain knows a pod's fields" 'imagePullPolicy' k explain pod.spec.containers
 
 expect "create a namespace" 'namespace/team-a created' k create ns team-a
 expect "create a service account" 'serviceaccount/bot created' k create sa bot -n team-a
@@ -81,7 +88,7 @@ expect "create a cluster role" 'clusterrole.rbac.*/cr created' \
 expect "create a secret" 'secret/s created' k create secret generic s -n team-a --from-literal=a=b
 expect "create a config map" 'configmap/cm created' k create configmap cm -n team-a --from-literal=a=b
 expect "a secret keeps its bytes" '^Yg==$' k get secret s -n team-a -o 'jsonpath={.data.a}{"\n"}'
-expect "create -f --dry-run=server keeps nothing" 'created \(server dry run\)' \
+since 27 expect "create -f --dry-run=server keeps nothing" 'created \(server dry run\)' \
 	k create -n team-a configmap dry --from-literal=a=b --dry-run=server
 refuse "and nothing was kept" 'NotFound' k get configmap dry -n team-a
 
@@ -90,12 +97,15 @@ refuse "the quota stops the second pod" 'exceeded quota: q, requested: pods=1, u
 	apply "${pod/name: p1/name: q2, namespace: team-a}"
 expect "describe quota shows what is used" 'pods +1 +1' k describe quota q -n team-a
 
-token=$(k create token bot -n team-a --duration=10m)
+since 24 expect "create a token" '^ey' k create token bot -n team-a --duration=10m
+echo '{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}' >"$DIR/ask"
+token=$(k create --raw /api/v1/namespaces/team-a/serviceaccounts/bot/token -f "$DIR/ask" |
+	sed -n 's/.*"token":"\([^"]*\)".*/\1/p')
 server_url=$(k config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
 k config view --minify --raw -o 'jsonpath={.clusters[0].cluster.certificate-authority-data}' |
 	base64 -d >"$DIR/ca"
 as_bot() { KUBECONFIG=/dev/null kubectl --server="$server_url" --certificate-authority="$DIR/ca" --token="$token" "$@"; }
-expect "a token speaks for its service account" 'system:serviceaccount:team-a:bot' as_bot auth whoami
+since 27 expect "a token speaks for its service account" 'system:serviceaccount:team-a:bot' as_bot auth whoami
 expect "and may what its role says" 'q1' as_bot get pods -n team-a
 refuse "and nothing else" 'cannot list resource "secrets" in API group "" in the namespace "team-a"' \
 	as_bot get secrets -n team-a
@@ -108,7 +118,7 @@ expect "auth can-i as a service account" '^yes$' \
 	k auth can-i list pods -n team-a --as system:serviceaccount:team-a:bot
 expect "auth can-i --list lists rules" 'pods +\[\] +\[\] +\[get list watch\]' \
 	k auth can-i --list -n team-a --as system:serviceaccount:team-a:bot
-expect "auth whoami" 'ringfence-admin' k auth whoami
+since 27 expect "auth whoami" 'ringfence-admin' k auth whoami
 
 expect "label" 'labeled' k label pod p1 tier=web
 expect "annotate" 'annotated' k annotate pod p1 note=hello
@@ -136,9 +146,9 @@ kubectl wait --for=jsonpath='{.metadata.labels.go}'=yes pod/r1 --timeout=20s >"$
 waiter=$!
 k label pod r1 go=yes >/dev/null
 wait "$waiter"
-expect "wait sees a change" 'condition met' cat "$DIR/wait"
+since 23 expect "wait sees a change" 'condition met' cat "$DIR/wait"
 expect "delete" 'pod "r1" deleted' k delete pod r1
-expect "wait --for=delete" '' k wait --for=delete pod/r1 --timeout=5s
+since 23 expect "wait --for=delete" '' k wait --for=delete pod/r1 --timeout=5s
 expect "delete by label" 'pod "p1" deleted' k delete pods -l app=x
 expect "events can be listed" 'No resources found' k get events
 
