@@ -322,6 +322,9 @@ static void a_tenant_cannot_fill_the_disk(void **state)
 	assert_ok(world_try(alice, &w, maps, rf_json_make(&w.a, "{'metadata':{'name':'small'}}"),
 			    &err),
 		  err);
+	/* All of it goes at once, though it is more than one request may hold in memory. */
+	assert_ok(rf_kube_delete(alice, &w.a, rf_str(maps), -1, false, &err), err);
+	assert_int_equal(rf_json_len(rf_json_at(world_get(&w, maps), "items")), 0);
 }
 
 /* --- what a tenant may ask ------------------------------------------------------------------- */

@@ -126,29 +126,33 @@ int rf_verb_evict(struct rf_req *r, struct rf_err *err)
 struct names {
 	struct rf_req *r;
 	struct rf_filter filter;
-	struct rf_json *all; /* of objects to delete */
+	struct rf_json *all; /* {ns, name} of what to delete: whole objects would not fit */
 };
 
 static int collect(void *ctx, const struct rf_row *row)
 {
 	struct names *n = ctx;
+	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_json *o = NULL;
 
-	if (rf_json_parse(n->r->a, row->json, &o, NULL) == 0 && rf_filter_match(&n->filter, o))
-		rf_json_push(n->r->a, n->all, o);
+	if (rf_json_parse(&a, row->json, &o, NULL) == 0 && rf_filter_match(&n->filter, o))
+		rf_json_push(n->r->a, n->all,
+			     rf_json_make(n->r->a, "{'ns':%S,'name':%S}", row->ns, row->name));
 	return 0;
 }
 
 static int delete_all(struct rf_req *r, const struct options *opt, const struct rf_json *all,
 		      struct rf_err *err)
 {
-	struct rf_json *old, *left;
-
 	for (size_t i = 0; i < rf_json_len(all); i++) {
-		const struct rf_json *meta = rf_json_at(rf_json_item(all, i), "metadata");
+		const struct rf_json *which = rf_json_item(all, i);
+		rf_auto(arena) a = RF_ARENA_CAPPED(RF_REQUEST_MEMORY);
+		struct rf_json *old, *left;
+		struct rf_req one = *r;
 
-		if (delete_one(r, opt, rf_json_str_at(meta, "namespace"),
-			       rf_json_str_at(meta, "name"), &old, &left, err) < 0)
+		one.a = &a;
+		if (delete_one(&one, opt, rf_json_str_at(which, "ns"),
+			       rf_json_str_at(which, "name"), &old, &left, err) < 0)
 			return -err->code;
 	}
 	return 0;

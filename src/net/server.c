@@ -7,6 +7,8 @@
 #define CONNECTIONS_MAX 4096
 #define IDLE_MS 90000
 #define REQUEST_MS 30000
+#define HANDSHAKE_MS 10000
+#define EVICT_LOOK 64 /* links looked at for one to evict */
 #define IN_MAX (64 * 1024)		/* pipelined bytes kept while a request is handled */
 #define PENDING_MAX (1024 * 1024)	/* of answers not taken, before the next is begun */
 #define ARENA_MAX (256u * 1024 * 1024)	/* for one request's rf_arena_try */
@@ -17,7 +19,8 @@ struct rf_http_server {
 	uv_tcp_t listener;
 	struct rf_http_server_opts opts;
 	uint16_t port;
-	struct rf_http_link *links;
+	struct rf_http_link *links;  /* the one last heard of first */
+	struct rf_http_link *oldest; /* the other end */
 	size_t n_links;
 	size_t body_bytes; /* held for all requests */
 	bool closing;
@@ -46,17 +49,26 @@ static void drop_body(struct rf_http_link *link)
 	rf_buf_done(&link->body);
 }
 
+static void unchain(struct rf_http_server *s, struct rf_http_link *link)
+{
+	*(link->prev != NULL ? &link->prev->next : &s->links) = link->next;
+	*(link->next != NULL ? &link->next->prev : &s->oldest) = link->prev;
+	link->prev = link->next = NULL;
+}
+
+static void chain(struct rf_http_server *s, struct rf_http_link *link)
+{
+	link->next = s->links;
+	*(s->links != NULL ? &s->links->prev : &s->oldest) = link;
+	s->links = link;
+}
+
 static void on_released(void *ctx)
 {
 	struct rf_http_link *link = ctx;
 	struct rf_http_server *s = link->server;
 
-	if (link->prev != NULL)
-		link->prev->next = link->next;
-	else
-		s->links = link->next;
-	if (link->next != NULL)
-		link->next->prev = link->prev;
+	unchain(s, link);
 	s->n_links--;
 	drop_body(link);
 	rf_buf_done(&link->in);
@@ -112,6 +124,8 @@ static void next_request(struct rf_http_link *link)
 	link->on_close = link->on_drain = NULL;
 	link->request_timed = false;
 	rf_h1_reset(&link->parser);
+	unchain(link->server, link);
+	chain(link->server, link);
 	if (last)
 		finish_link(link);
 	else
@@ -342,11 +356,23 @@ static struct rf_http_link *new_link(struct rf_http_server *s)
 
 static void add_link(struct rf_http_server *s, struct rf_http_link *link)
 {
-	link->next = s->links;
-	if (s->links != NULL)
-		s->links->prev = link;
-	s->links = link;
+	chain(s, link);
 	s->n_links++;
+}
+
+/* Full: whoever has been silent longest without a request under way makes room. A stranger who opens
+ * connections and says nothing then crowds out his own, not those that are in use. */
+static bool make_room(struct rf_http_server *s, const struct rf_http_link *except)
+{
+	struct rf_http_link *link = s->oldest;
+
+	for (int i = 0; i < EVICT_LOOK && link != NULL; i++, link = link->prev) {
+		if (link->state != RF_LINK_READING || link == except)
+			continue;
+		close_link(link);
+		return true;
+	}
+	return false;
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -365,8 +391,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	add_link(s, link);
 	rf_conn_stall_after(link->conn, s->opts.request_ms);
-	rf_conn_timer(link->conn, s->opts.request_ms); /* for the handshake */
-	if (s->n_links > s->opts.connections_max)
+	rf_conn_timer(link->conn, RF_MIN(s->opts.request_ms, HANDSHAKE_MS));
+	if (s->n_links > s->opts.connections_max && !make_room(s, link))
 		close_link(link);
 	else if (rf_conn_is_ready(link->conn))
 		on_ready(link);

@@ -209,7 +209,7 @@ static void a_reader_that_takes_nothing_is_given_up(void **state)
 	wait_for(w, w->closed == 1);
 }
 
-static void connections_past_the_cap_are_closed_at_once(void **state)
+static void connections_past_a_cap_of_busy_ones_are_closed_at_once(void **state)
 {
 	struct world *w = *state;
 	rf_auto_close int one = raw_connect(w);
@@ -222,6 +222,23 @@ static void connections_past_the_cap_are_closed_at_once(void **state)
 	wait_for(w, w->handled == 2);
 	three = raw_connect(w);
 	wait_for(w, !raw_receive(three, &b));
+	assert_int_equal(b.n, 0);
+}
+
+static void when_full_the_longest_silent_makes_room(void **state)
+{
+	struct world *w = *state;
+	rf_auto_close int silent = raw_connect(w);
+	rf_auto_close int busy = raw_connect(w);
+	rf_auto_close int newcomer = -1;
+	rf_auto(buf) b = RF_BUF_INIT;
+
+	raw_send(busy, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+	wait_for(w, w->handled == 1);
+	newcomer = raw_connect(w);
+	raw_send(newcomer, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+	wait_for(w, w->handled == 2);
+	wait_for(w, !raw_receive(silent, &b));
 	assert_int_equal(b.n, 0);
 }
 
@@ -253,7 +270,8 @@ int main(void)
 		IMPATIENT(a_request_that_trickles_is_answered_408),
 		IMPATIENT(an_idle_connection_is_closed),
 		IMPATIENT(a_reader_that_takes_nothing_is_given_up),
-		IMPATIENT(connections_past_the_cap_are_closed_at_once),
+		IMPATIENT(connections_past_a_cap_of_busy_ones_are_closed_at_once),
+		IMPATIENT(when_full_the_longest_silent_makes_room),
 		IMPATIENT(a_chunked_body_past_the_cap_is_answered_413),
 	};
 

@@ -112,6 +112,16 @@ refuse "and nothing else" 'cannot list resource "secrets" in API group "" in the
 refuse "a token that was changed is refused" 'Unauthorized|must be logged in' \
 	env KUBECONFIG=/dev/null kubectl --server="$server_url" --certificate-authority="$DIR/ca" \
 	--token="${token%????}AAAA" get pods -n team-a
+# What kubectl 1.20 asks before it applies anything: a Document whose first field says "2.0".
+openapi_v2() {
+	curl -sS --cacert "$DIR/ca" -H "Authorization: Bearer $token" "$server_url/openapi/v2" \
+		-H 'Accept: application/com.github.proto-openapi.spec.v2@v1.0+protobuf' | od -An -tx1 | tr -d ' \n'
+}
+if command -v curl >/dev/null; then
+	expect "old clients get OpenAPI as they can read it" '^0a03322e3012' openapi_v2
+else
+	ok "old clients get OpenAPI as they can read it # SKIP no curl here"
+fi
 expect "auth can-i says yes" '^yes$' k auth can-i create pods
 refuse "auth can-i says no" '^no$' k auth can-i delete nodes --as alice
 expect "auth can-i as a service account" '^yes$' \
