@@ -37,6 +37,14 @@ static int read_memory(struct rf_gpu *g, nvmlDevice_t dev, int64_t *total, int64
 	return rc;
 }
 
+static bool is_taken(const struct rf_gpu *g, int minor)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->cards[i].minor == minor)
+			return true;
+	return false;
+}
+
 static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 {
 	struct rf_gpu_card *c = &g->cards[g->n];
@@ -60,8 +68,10 @@ static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 	if (g->nvml.nvmlDeviceGetPciInfo_v3 &&
 	    g->nvml.nvmlDeviceGetPciInfo_v3(dev, &pci) == NVML_SUCCESS)
 		snprintf(c->pci, sizeof(c->pci), "%.31s", pci.busId);
-	c->index = (int)index;
-	c->minor = (int)minor;
+	if (is_taken(g, (int)minor))
+		return rf_fail(err, RF_UNAVAILABLE, "card %u: another one has its minor number %u",
+			       index, minor);
+	c->index = c->minor = (int)minor;
 	g->handles[g->n++] = dev;
 	return 0;
 }

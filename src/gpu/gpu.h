@@ -13,7 +13,9 @@ struct rf_gpu;
 
 /* What stays the same while a card is there. */
 struct rf_gpu_card {
-	int index;     /* NVML's order */
+	/* What the card is called by, gpu-<index>: its minor number. NVML's own order closes the gap
+	 * when a card is taken out, and a claim would then mean another card than it was made for. */
+	int index;
 	int minor;     /* /dev/nvidia<minor> */
 	char uuid[64]; /* "GPU-..." */
 	char name[96]; /* "NVIDIA H200" */

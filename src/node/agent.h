@@ -22,6 +22,7 @@ struct rf_worker;
 struct rf_card_health {
 	int64_t fatal_xid; /* 0: none seen */
 	int64_t since_ms;  /* when the fault was first seen */
+	int silent;	   /* looks in a row that brought no answer */
 	bool lost;
 	bool advised; /* since the fault the driver asked for a recovery action */
 	int64_t xids; /* how many XIDs of any kind, since the agent started */
@@ -39,6 +40,7 @@ struct rf_agent {
 	struct rf_str name;
 	const char *fence_lib; /* NULL: none found; containers with cards are then refused */
 	const char *runtime;
+	int64_t files_max; /* open files of a container's process */
 
 	struct rf_kubeconfig config;
 	struct rf_kube *kube;

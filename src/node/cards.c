@@ -1,11 +1,12 @@
 /* The machine's cards: their health, who is on them, and the ResourceSlice that offers them. */
 #include <stdio.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "tenant/tenant.h"
 
+#define SILENT_LOOKS 10 /* a look a second: a busy driver may miss some */
 #define FAULTS_FILE "%s/cards.json"
 
 /* --- faults that outlive the agent ----------------------------------------------------------- */
@@ -173,7 +174,9 @@ void rf_cards_poll(struct rf_agent *g)
 		bool was_lost = h->lost;
 
 		rf_gpu_sample(g->gpu, i, &h->sample);
-		h->lost = h->sample.lost;
+		/* A card told its memory when it was found; one that cannot any more is of no use. */
+		h->silent = h->sample.memory_used < 0 ? h->silent + 1 : 0;
+		h->lost = h->sample.lost || h->silent >= SILENT_LOOKS;
 		if (h->lost && !was_lost) {
 			h->since_ms = h->since_ms ? h->since_ms : rf_agent_now();
 			rf_warn("card gpu-%d does not answer any more",

@@ -6,9 +6,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "node/oci.h"
 
 #define STATE_MAX (64 * 1024)

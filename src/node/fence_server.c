@@ -14,7 +14,9 @@
 
 #define SOCKET_NAME "fence.sock"
 #define BACKLOG 1024
-#define MAX_GUESTS 64 /* connections that have not said hello yet; more wait in the backlog */
+/* Connections that have not said hello yet; more wait in the backlog. Few, since a tenant can have many
+ * containers and all of them together must leave the agent descriptors. */
+#define MAX_GUESTS 8
 #define GUEST_PATIENCE_MS 2000
 #define LOOK_NS (100LL * 1000 * 1000)
 

@@ -33,12 +33,15 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 	const char *room =
 		rf_fs_path(&a, "%s/" RF_VOLUMES_DIR "/.ledger-%s", c->worker->dir, c->name);
 	if (rf_fs_mkdirs(c->dir, 0700, err) < 0 ||
-	    rf_volumes_scratch(room, sizeof(struct rf_ledger), err) < 0 ||
-	    rf_fence_server_start(&g->loop, rf_fs_path(&a, "%s/run", c->dir),
-				  rf_fs_path(&a, "%s/ledger", room), cards, c->grant.n, &c->fence,
-				  err) < 0)
-		return rf_wrap(err, "fence of container %s", c->name);
-	return 0;
+	    rf_volumes_scratch(room, sizeof(struct rf_ledger), err) < 0)
+		return -err->code;
+	int rc = rf_fence_server_start(&g->loop, rf_fs_path(&a, "%s/run", c->dir),
+				       rf_fs_path(&a, "%s/ledger", room), cards, c->grant.n,
+				       &c->fence, err);
+	/* Spoilt by its container while no agent was there: it does not get better by waiting. */
+	if (rc == -RF_CONFLICT)
+		err->code = RF_FORBIDDEN;
+	return rc < 0 ? rf_wrap(err, "fence of container %s", c->name) : 0;
 }
 
 void rf_container_unfence(struct rf_container *c)

@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/crilog.h"
-#include "base/fs.h"
 
 #define PIECE (64 * 1024)
 #define PENDING_MAX (512 * 1024)

@@ -5,16 +5,18 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
 #include "node/volume.h"
-#include "base/fs.h"
 
 #define TICK_MS 1000
 #define HEARTBEAT_MS 10000
 #define API_TIMEOUT_MS 5000
 #define DRAIN_MAX_MS 15000
+#define CONTAINER_FILES_MAX 65536
 
 /* --- changes in the API ---------------------------------------------------------------------- */
 
@@ -284,10 +286,25 @@ static int follow_api(struct rf_agent *g, struct rf_err *err)
 	return rf_informer_start(&g->loop, &claims, &g->claims, err);
 }
 
+/* The agent takes what the kernel lets it have, since every fence and every client needs some of it;
+ * containers do not inherit that. */
+static void raise_files(struct rf_agent *g)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return;
+	g->files_max = (int64_t)RF_MIN(l.rlim_max, CONTAINER_FILES_MAX);
+	l.rlim_cur = l.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+		rf_warn("open files: the limit stays as it is: %s", strerror(errno));
+}
+
 static int begin(struct rf_agent *g, const struct rf_node_opts *opts, struct rf_err *err)
 {
 	if (resolve_options(g, opts, err) < 0 || open_data(g, err) < 0 || connect_api(g, err) < 0)
 		return -err->code;
+	raise_files(g);
 	rf_agent_empty_trash(g);
 	rf_cgroup_keep_for_machine(g->instance);
 	g->fence_lib = find_fence_lib(g);
@@ -342,11 +359,11 @@ static void on_signal(uv_signal_t *s, int signum)
 static void remove_cgroups(struct rf_agent *g)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
+	bool idle = g->orphans_swept;
 
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;)
-		if (!g->draining && ((struct rf_worker *)s->value)->state != RF_POD_DONE)
-			return;
-	if (g->orphans_swept)
+		idle = idle && ((struct rf_worker *)s->value)->state == RF_POD_DONE;
+	if (idle || g->draining)
 		(void)rf_cgroup_remove(&a,
 				       rf_cgroup_path(&a, g->instance, RF_STR_EMPTY, RF_STR_EMPTY));
 }

@@ -1,6 +1,11 @@
 #include "node/oci_private.h"
 
 #define CPU_PERIOD_US 100000
+/* Every container is two programs and every volume a mount of the machine's; a manifest of a megabyte
+ * would name tens of thousands. */
+#define CONTAINERS_MAX 32
+#define VOLUMES_MAX 64
+#define MOUNTS_MAX 128
 
 static int limit_of(const struct rf_json *container, const char *list, const char *name, bool milli,
 		    int64_t *ret, struct rf_err *err)
@@ -25,23 +30,26 @@ static int memory_of(const struct rf_json *container, int64_t otherwise, int64_t
 	return 0;
 }
 
+/* Those that name no limit share one default: a pod does not get more by having more of them. */
 int rf_oci_pod_memory(const struct rf_json *pod, int64_t otherwise, int64_t *ret,
 		      struct rf_err *err)
 {
 	static const char *const lists[] = { "initContainers", "containers" };
-	int64_t sum = 0, one;
+	int64_t sum = 0, rest = 0, one;
 
 	for (size_t i = 0; i < RF_COUNT(lists); i++) {
 		const struct rf_json *list = rf_json_at(pod, "spec", lists[i]);
 
 		for (size_t j = 0; j < rf_json_len(list); j++) {
-			if (memory_of(rf_json_item(list, j), otherwise, &one, err) < 0)
+			if (memory_of(rf_json_item(list, j), 0, &one, err) < 0)
 				return -err->code;
+			rest = one == 0 ? otherwise : rest;
 			if (__builtin_add_overflow(sum, one, &sum))
 				sum = INT64_MAX;
 		}
 	}
-	*ret = sum;
+	if (__builtin_add_overflow(sum, rest, ret))
+		*ret = INT64_MAX;
 	return 0;
 }
 
@@ -116,6 +124,27 @@ static struct rf_json *namespaces(struct rf_arena *a, const struct rf_oci_ask *a
 	return list;
 }
 
+static struct rf_json *masked(struct rf_arena *a, const struct rf_oci_ask *ask)
+{
+	static const char *const paths[] = {
+		"/proc/acpi",		"/proc/asound",
+		"/proc/interrupts",	"/proc/kcore",
+		"/proc/keys",		"/proc/key-users",
+		"/proc/sched_debug",	"/proc/scsi",
+		"/proc/latency_stats",	"/proc/timer_list",
+		"/sys/firmware",	"/proc/timer_stats",
+		"/sys/kernel/security", "/sys/devices/virtual/powercap",
+	};
+	struct rf_json *list = rf_json_array(a);
+
+	for (size_t i = 0; i < RF_COUNT(paths); i++)
+		rf_json_push(a, list, rf_json_string(a, rf_str(paths[i])));
+	/* The NVIDIA driver lists every card there; its libraries read it. */
+	if (ask->gpu == NULL || ask->gpu->sim_dir != NULL)
+		rf_json_push(a, list, rf_json_string(a, RF_LIT("/proc/driver")));
+	return list;
+}
+
 int rf_oci_config(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_json **ret,
 		  struct rf_err *err)
 {
@@ -130,14 +159,11 @@ int rf_oci_config(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_js
 		a,
 		"{'cgroupsPath':%S,'namespaces':%j,'devices':%j,'resources':%j,"
 		"'seccomp':%j,'rootfsPropagation':'private',"
-		"'maskedPaths':['/proc/acpi','/proc/asound','/proc/interrupts','/proc/kcore','/"
-		"proc/keys','/proc/key-users',"
-		"'/proc/latency_stats','/proc/sched_debug','/proc/scsi','/proc/timer_list',"
-		"'/proc/timer_stats','/sys/firmware','/sys/kernel/security','/sys/devices/virtual/"
-		"powercap'],"
+		"'maskedPaths':%j,"
 		"'readonlyPaths':['/proc/bus','/proc/fs','/proc/irq','/proc/sys','/proc/"
 		"sysrq-trigger']}",
-		ask->cgroup, namespaces(a, ask), nodes, resources, rf_oci_seccomp(a));
+		ask->cgroup, namespaces(a, ask), nodes, resources, rf_oci_seccomp(a),
+		masked(a, ask));
 	*ret = rf_json_make(a,
 			    "{'ociVersion':'1.0.0','process':%j,'root':{'path':%S,'readonly':true},"
 			    "'hostname':%S,'mounts':%j,'linux':%j}",
@@ -153,6 +179,9 @@ static int check_containers(const struct rf_json *list, struct rf_err *err)
 		if (!rf_str_is_dns_label(rf_json_str_at(c, "name")))
 			return rf_fail(err, RF_INVALID,
 				       "container %zu: its name is not a DNS label", i);
+		if (rf_json_len(rf_json_at(c, "volumeMounts")) > MOUNTS_MAX)
+			return rf_fail(err, RF_INVALID, "container %zu: more than %d volumeMounts",
+				       i, MOUNTS_MAX);
 		if (rf_json_is_true(rf_json_at(c, "securityContext", "privileged")))
 			return rf_fail(err, RF_FORBIDDEN,
 				       "container %.*s: privileged containers are not run",
@@ -192,6 +221,23 @@ void rf_oci_ignored(const struct rf_json *pod, struct rf_buf *out)
 					RF_STR(rf_json_str_at(rf_json_item(list, i), "name")));
 }
 
+static int check_counts(const struct rf_json *spec, struct rf_err *err)
+{
+	size_t n = rf_json_len(rf_json_at(spec, "containers"));
+	size_t all = n + rf_json_len(rf_json_at(spec, "initContainers"));
+	size_t volumes = rf_json_len(rf_json_at(spec, "volumes"));
+
+	if (n == 0)
+		return rf_fail(err, RF_INVALID, "the pod has no containers");
+	if (all > CONTAINERS_MAX)
+		return rf_fail(err, RF_INVALID, "%zu containers; a pod has %d at most here", all,
+			       CONTAINERS_MAX);
+	if (volumes > VOLUMES_MAX)
+		return rf_fail(err, RF_INVALID, "%zu volumes; a pod has %d at most here", volumes,
+			       VOLUMES_MAX);
+	return 0;
+}
+
 int rf_oci_check_pod(const struct rf_json *pod, struct rf_err *err)
 {
 	static const char *const host[] = { "hostNetwork", "hostPID", "hostIPC" };
@@ -201,8 +247,8 @@ int rf_oci_check_pod(const struct rf_json *pod, struct rf_err *err)
 		if (rf_json_is_true(rf_json_at(spec, host[i])))
 			return rf_fail(err, RF_FORBIDDEN,
 				       "%s: pods do not share the machine's namespaces", host[i]);
-	if (rf_json_len(rf_json_at(spec, "containers")) == 0)
-		return rf_fail(err, RF_INVALID, "the pod has no containers");
+	if (check_counts(spec, err) < 0)
+		return -err->code;
 	if (check_containers(rf_json_at(spec, "initContainers"), err) < 0 ||
 	    check_sidecars(rf_json_at(spec, "initContainers"), err) < 0)
 		return -err->code;

@@ -63,7 +63,8 @@ struct rf_oci_ask {
 		*volumes_dir; /* NULL: namespaces of its own; else .net and .ipc in it are joined */
 	int64_t memory_default; /* for a container that sets no limit; 0: none */
 	int64_t pids_max;
-	const char *demo;	      /* gpu-demo, for /ringfence/bin; or NULL */
+	int64_t files_max; /* open files of a process; 0: as many as the agent may have */
+	const char *demo;  /* gpu-demo, for /ringfence/bin; or NULL */
 	const struct rf_oci_gpu *gpu; /* NULL: no card, nothing of a card to see */
 };
 

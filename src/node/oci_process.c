@@ -243,6 +243,12 @@ int rf_oci_process(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_j
 	if (rf_oci_user(ask, &uid, &gid, err) < 0 || make_args(a, ask, &args, err) < 0 ||
 	    make_cwd(ask, &cwd, err) < 0)
 		return -err->code;
+	struct rf_json *rlimits = rf_json_make(a, "[{'type':'RLIMIT_CORE','soft':%d,'hard':%d}]",
+					       RF_NO_CORE, RF_NO_CORE);
+	if (ask->files_max > 0)
+		rf_json_push(a, rlimits,
+			     rf_json_make(a, "{'type':'RLIMIT_NOFILE','soft':%D,'hard':%D}",
+					  ask->files_max, ask->files_max));
 	struct rf_json *user = rf_json_make(a, "{'uid':%D,'gid':%D}", uid, gid);
 	if (add_groups(a, ask, user, err) < 0)
 		return -err->code;
@@ -251,8 +257,8 @@ int rf_oci_process(struct rf_arena *a, const struct rf_oci_ask *ask, struct rf_j
 		"{'terminal':false,'user':%j,'args':%j,'env':%j,'cwd':%S,'noNewPrivileges':true,"
 		"'capabilities':{'bounding':[],'effective':[],'permitted':[],'inheritable':[],"
 		"'ambient':[]},"
-		"'oomScoreAdj':%d,'rlimits':[{'type':'RLIMIT_CORE','soft':%d,'hard':%d}]}",
-		user, args, make_env(a, ask), cwd, OOM_SCORE, RF_NO_CORE, RF_NO_CORE);
+		"'oomScoreAdj':%d,'rlimits':%j}",
+		user, args, make_env(a, ask), cwd, OOM_SCORE, rlimits);
 	return 0;
 }
 

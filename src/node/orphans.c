@@ -1,9 +1,9 @@
 /* What earlier agents left behind: pods the API no longer knows, cgroups, claims still held. */
 #include <stdio.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "node/volume.h"
 #include "tenant/tenant.h"
 

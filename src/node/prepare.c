@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "node/image.h"
 #include "node/oci.h"
 #include "node/podenv.h"
@@ -353,6 +353,7 @@ static int make_bundle(struct rf_arena *a, struct rf_container *c, struct source
 				  .cgroup = rf_container_cgroup(a, c),
 				  .hidden = hidden,
 				  .n_hidden = w->agent->opts->sim_dir ? 3 : 2,
+				  .files_max = w->agent->files_max,
 				  .volumes_dir = shares_namespaces(w) ? volumes_dir : NULL,
 				  .demo = find_demo(a, w->agent),
 				  .memory_default = rf_cgroup_default_memory(),

@@ -3,8 +3,8 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
-#include "node/agent.h"
 #include "base/fs.h"
+#include "node/agent.h"
 #include "tenant/tenant.h"
 
 #define NODE_STATUS_EVERY_MS (60 * 1000)

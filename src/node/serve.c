@@ -1,8 +1,8 @@
 /* The agent's own HTTPS: health, metrics, logs. */
 #include <stdio.h>
 
-#include "node/agent.h"
 #include "base/fs.h"
+#include "node/agent.h"
 #include "observe/metrics.h"
 
 #define PEM_MAX (64 * 1024)

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/fs.h"
 #include "node/cgroup.h"
 #include "node/crilog.h"
-#include "base/fs.h"
 #include "node/node.h"
 #include "node/shim.h"
 

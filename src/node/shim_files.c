@@ -1,8 +1,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "codec/json.h"
 #include "base/fs.h"
+#include "codec/json.h"
 #include "node/shim.h"
 
 int rf_exit_read(struct rf_arena *a, const char *dir, int attempt, struct rf_exit *ret,

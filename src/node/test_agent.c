@@ -258,7 +258,7 @@ static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 	struct rf_json *devices = rf_json_at(slice, "spec", "devices");
 	assert_int_equal(rf_json_len(devices), 2);
 	assert_string_equal(rf_json_str_at(slice, "metadata", "name").p, "node-1-ringfence");
-	assert_string_equal(rf_json_str_at(rf_json_item(devices, 1), "name").p, "gpu-2");
+	assert_string_equal(rf_json_str_at(rf_json_item(devices, 1), "name").p, "gpu-12");
 	assert_true(
 		rf_json_is_true(rf_json_at(rf_json_item(devices, 0), "allowMultipleAllocations")));
 	assert_string_equal(
@@ -274,7 +274,7 @@ static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 	taint = rf_json_item(rf_json_at(rf_json_item(devices, 1), "taints"), 0);
 	assert_string_equal(rf_json_str_at(taint, "key").p, "ringfence.io/gpu-lost");
 	size_t position;
-	assert_false(rf_card_ok(&g, 0, &position, &err));
+	assert_false(rf_card_ok(&g, 10, &position, &err));
 	assert_non_null(strstr(err.msg, "XID 79"));
 	assert_false(rf_card_ok(&g, 9, &position, &err));
 	rf_gpu_free(g.gpu);

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/fs.h"
 #include "node/cgroup.h"
 #include "node/crilog.h"
-#include "base/fs.h"
 #include "node/image.h"
 #include "node/oci.h"
 #include "node/podenv.h"
@@ -365,6 +365,10 @@ static void who_names_no_limit_is_given_one(void **state)
 		    rf_json_make(&b->a, "[{'name':'i','resources':{'limits':{'memory':'1Mi'}}}]"));
 	assert_int_equal(rf_oci_pod_memory(b->pod, 1 << 30, &sum, &err), 0);
 	assert_int_equal(sum, (1 << 30) + (1 << 20));
+	rf_json_push(&b->a, rf_json_at(b->pod, "spec", "containers"),
+		     rf_json_make(&b->a, "{'name':'more'}"));
+	assert_int_equal(rf_oci_pod_memory(b->pod, 1 << 30, &sum, &err), 0);
+	assert_int_equal(sum, (1 << 30) + (1 << 20)); /* not one default each */
 	assert_true(rf_cgroup_default_memory() > 0);
 	assert_in_range(rf_cgroup_pids_per_pod(), 512, 4096);
 }
@@ -413,6 +417,24 @@ static void host_namespaces_and_privilege_are_refused(void **state)
 					"securityContext"),
 			 "privileged", true);
 	assert_int_equal(rf_oci_check_pod(b->pod, &err), -RF_FORBIDDEN);
+}
+
+static void a_pod_has_a_sane_number_of_parts(void **state)
+{
+	struct box *b = *state;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *volumes = rf_json_array(&b->a);
+
+	for (int i = 0; i < 65; i++)
+		rf_json_push(&b->a, volumes, rf_json_make(&b->a, "{'name':'v','emptyDir':{}}"));
+	rf_json_set(&b->a, rf_json_at(b->pod, "spec"), RF_LIT("volumes"), volumes);
+	assert_int_equal(rf_oci_check_pod(b->pod, &err), -RF_INVALID);
+	rf_json_del(rf_json_at(b->pod, "spec"), RF_LIT("volumes"));
+	for (int i = 0; i < 32; i++)
+		rf_json_push(&b->a, rf_json_at(b->pod, "spec", "containers"),
+			     rf_json_make(&b->a, "{'name':'c'}"));
+	assert_int_equal(rf_oci_check_pod(b->pod, &err), -RF_INVALID);
+	assert_non_null(strstr(err.msg, "33 containers"));
 }
 
 static void what_is_not_done_is_named_and_sidecars_are_refused(void **state)
@@ -679,6 +701,7 @@ int main(void)
 		TEST(who_names_no_limit_is_given_one),
 		TEST(dangerous_system_calls_are_not_in_the_profile),
 		TEST(host_namespaces_and_privilege_are_refused),
+		TEST(a_pod_has_a_sane_number_of_parts),
 		TEST(what_is_not_done_is_named_and_sidecars_are_refused),
 		TEST(the_environment_is_resolved_from_fields_and_objects),
 		TEST(a_volume_key_cannot_leave_its_folder),

@@ -14,9 +14,9 @@
 #include <time.h>
 
 #include "apiserver/apiserver.h"
+#include "base/fs.h"
 #include "kube/kube.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "node/node.h"
 #include "node/shim.h"
 #include "sim/sim.h"

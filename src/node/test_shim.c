@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/fs.h"
 #include "codec/json.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "node/image.h"
 #include "node/node.h"
 #include "node/oci.h"

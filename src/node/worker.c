@@ -2,9 +2,9 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
-#include "base/fs.h"
 #include "node/volume.h"
 
 #define BACKOFF_FIRST_MS 1000

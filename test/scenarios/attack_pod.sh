@@ -102,7 +102,6 @@ for path in ["/etc/x", "/usr/x", "/usr/bin/x", "/opt/x", "/x", "/ringfence/x", "
 attempt("tools: the demo and nothing else", lambda: os.listdir("/ringfence/bin") != ["gpu-demo"])
 attempt("no card shows in a pod without one", lambda: [d for d in ("dev", "run", "lib") if os.path.exists("/ringfence/" + d)])
 attempt("no device node can be made", lambda: os.mknod("/tmp/d", 0o60666, 0x0801) or "made")
-attempt("no socket of the machine can be reached in the bound folders", lambda: subprocess.run("find /usr /etc /opt -xdev -type s", shell=True, capture_output=True).stdout)
 for name, nr, args in [("ptrace", 101, (16, 1, 0, 0)), ("mount", 165, (0, 0, 0, 0, 0)), ("unshare", 272, (0x10000000,)), ("setns", 308, (0, 0)),
                        ("clone with a user namespace", 56, (0x10000011, 0, 0, 0, 0)), ("clone3", 435, (0, 0)), ("bpf", 321, (0, 0, 0)), ("perf_event_open", 298, (0, 0, -1, -1, 0)),
                        ("io_uring_setup", 425, (1, 0)), ("keyctl", 250, (0, -3, 0)), ("add_key", 248, (0, 0, 0, 0, 0)), ("userfaultfd", 323, (0,)), ("process_vm_readv", 310, (1, 0, 0, 0, 0, 0)),
@@ -122,6 +121,7 @@ attempt("abstract sockets of the machine are out of reach", lambda: [l for l in 
 attempt("no core file, and no core program of the machine", lambda: resource.getrlimit(resource.RLIMIT_CORE) != (1, 1))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 attempt("not even after asking for other limits", lambda: resource.getrlimit(resource.RLIMIT_CORE) != (1, 1))
+attempt("open files have an end", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 65536)
 attempt("it is the first to go when memory runs out", lambda: int(read("/proc/self/oom_score_adj")) < 500)
 def fill(path, most):
     n = 0
@@ -178,6 +178,8 @@ done
 for image in ../host /etc host/.. . "" "host:latest" $'host\n'; do
 	fails_to_run "image $(printf %q "$image")" image "$(python3 -c 'import json,sys; print(json.dumps({"image": sys.argv[1]}))' "$image")" "{}"
 done
+fails_to_run "two hundred containers" "containers" '{}' "$(python3 -c 'import json; print(json.dumps({"containers": [{"name": "c-%d" % i, "image": "host", "command": ["true"], "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}} for i in range(200)]}))')"
+fails_to_run "two hundred volumes" "volumes" '{}' "$(python3 -c 'import json; print(json.dumps({"volumes": [{"name": "v-%d" % i, "emptyDir": {"sizeLimit": "1Ti"}} for i in range(200)]}))')"
 fails_to_run "a command of megabytes" "" "$(python3 -c 'import json; print(json.dumps({"args": ["x" * 1000000] * 2}))')" "{}"
 echo 'exec 2>&1; echo ran; env' | pod bank steered '{"env":[{"name":"LD_PRELOAD","value":"/tmp/x.so"},{"name":"LD_AUDIT","value":"/tmp/x.so"},{"name":"RINGFENCE_SIM","value":"/tmp"},{"name":"NVIDIA_VISIBLE_DEVICES","value":"all"}]}'
 says "variables that steer the loader and the driver are not the pod's" ran ends bank steered
@@ -226,12 +228,15 @@ check "a flood of output leaves the agent well" timeout 5 kubectl -n lab logs ne
 check "and little on the disk" test "$(du -sm "$work/data/node" | cut -f 1)" -lt 120
 check "its log can be read in part" timeout 10 kubectl -n bank logs noisy --tail=3 --limit-bytes=1000
 gone bank noisy
-echo 'trap "" TERM INT HUP; (trap "" TERM; setsid sleep 300 >/dev/null 2>&1 &) ; exec >&- 2>&-; while :; do sleep 1; done' | pod bank stubborn
+echo 'trap "" TERM INT HUP; (trap "" TERM; setsid sleep 31415 >/dev/null 2>&1 &) ; exec >&- 2>&-; while :; do sleep 1; done' | pod bank stubborn
 eventually 10 phase_is bank stubborn Running
 check "a program that ignores SIGTERM goes with the pod" kubectl -n bank delete pod stubborn --timeout=10s
-echo '(setsid sleep 300 >/dev/null 2>&1 &); echo main ends' | pod bank left
+printf '%s' "printf 'no newline \\033[2J\\000'; head -c 100000 /dev/zero | tr '\\000' x; exec >&- 2>&-; sleep 1" | pod bank odd-log
+check "a log without a line's end, with zeros and escapes, can be read" bash -c "$(declare -f ends eventually pod_ended phase_is phase); (( \$(ends bank odd-log | wc -c) > 100000 ))"
+gone bank odd-log
+echo '(setsid sleep 31415 >/dev/null 2>&1 &); echo main ends' | pod bank left
 says "the end of the first process is the end" "main ends" ends bank left
-check "nothing of them is left" eventually 5 bash -c '! pgrep -f "^sleep 300"'
+check "nothing of them is left" eventually 5 bash -c '! pgrep -f "^sleep 31415"'
 gone bank left
 
 # --- the agent's own door ----------------------------------------------------------------------------
@@ -330,4 +335,24 @@ check "no mount is left" eventually 10 bash -c "! grep -q '$work' /proc/self/mou
 check "no file of a pod is left" eventually 10 bash -c "! ls -A '$work/data/node/pods' '$work/data/node/trash' '$work/data/node/runtime' 2>/dev/null | grep -E '^[0-9a-f]|^rf-'"
 check "no descriptor is left with the agent" bash -c "(( \$(ls /proc/$agent/fd | wc -l) < 60 ))"
 check "it is the agent of the beginning" test "$(child_pid node)" = "$agent"
+
+# --- what only a restart of the agent would let through ----------------------------------------------
+{ cat "$work/prelude.py"; echo 'os.ftruncate(fence()[1], 3); print("spoilt", flush=True); time.sleep(60)'; } >"$work/attempts.py"
+kubectl -n team-a create configmap spoiler --from-file=code="$work/attempts.py" >/dev/null
+echo 'exec env -u LD_PRELOAD python3 -u /attempts/code' | pod team-a spoiler "${share%\}},\"volumeMounts\":[{\"name\":\"code\",\"mountPath\":\"/attempts\"}]}" \
+	'{"volumes":[{"name":"code","configMap":{"name":"spoiler"}}]}'
+check "a pod spoils its ledger" eventually 10 bash -c 'kubectl -n team-a logs spoiler | grep spoilt'
+kill -9 "$agent"
+says "a pod whose fence cannot be taken over is ended" "spoiled it" ends team-a spoiler
+check "and its card is free" eventually 20 bash -c "! $RINGFENCE gpus -o json | grep -q '\"tenants\": \"[a-z]'"
+
+# --- a simulated card is a file its pod may write; that harms this card alone ------------------------
+echo "env -u LD_PRELOAD sh -c 'head -c 8000000 /dev/urandom | dd of=\$(ls /ringfence/dev/nvidia*) conv=notrunc status=none'; ls /ringfence/dev" |
+	pod bank scribbler '{"resources":{"limits":{"ringfence.io/gpu":"1"}}}'
+out=$(ends bank scribbler)
+card=$(grep -o '^nvidia[0-9]' <<<"$out" | tr -dc 0-9)
+gone bank scribbler
+check "a card that answers no more is taken out of service" eventually 20 bash -c "'$RINGFENCE' gpus | grep 'gpu-$card ' | grep -q gpu-lost"
+echo 'gpu-demo --memory 1Gi' | pod lab spared '{"resources":{"limits":{"ringfence.io/gpu":"1"}}}'
+says "the next pod runs on another" "allocated 1024 MiB" ends lab spared
 done_testing
