@@ -22,7 +22,7 @@ static struct rf_str pod_key(struct rf_arena *a, struct rf_str key)
 /* "count/pods", "count/leases.coordination.k8s.io", and the old names without "count/". */
 static const struct rf_kind *counted_kind(struct rf_str key)
 {
-	struct rf_str plural, group = key;
+	struct rf_str plural = RF_STR_EMPTY, group = key;
 
 	if (rf_str_starts(key, RF_LIT("count/")))
 		group = rf_str_skip(key, 6);
@@ -66,7 +66,7 @@ struct quotas {
 static int collect(void *ctx, const struct rf_row *row)
 {
 	struct quotas *q = ctx;
-	struct rf_json *o;
+	struct rf_json *o = NULL;
 
 	if (rf_json_parse(q->a, row->json, &o, q->err) < 0)
 		return -q->err->code;
@@ -202,7 +202,7 @@ int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind 
 {
 	struct rf_str ns = rf_json_str_at(o, "metadata", "namespace");
 	struct rf_charges charges = { NULL, 0, 0 };
-	struct rf_json *quotas;
+	struct rf_json *quotas = NULL;
 
 	if (!k->namespaced)
 		return 0;
@@ -229,7 +229,7 @@ int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct r
 		{ RF_LIT("pods"), t->quota_pods },
 	};
 	struct excess e = { a, RF_BUF_INIT, RF_BUF_INIT, RF_BUF_INIT };
-	struct rf_charges charges;
+	struct rf_charges charges = { 0 };
 
 	rf_charges_of_pod(a, pod, &charges);
 	for (size_t i = 0; i < RF_COUNT(LIMITS); i++)
@@ -243,7 +243,7 @@ int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct r
 int rf_quota_check_bytes(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 			 const struct rf_json *o, struct rf_err *err)
 {
-	int64_t used, more;
+	int64_t used = 0, more = 0;
 
 	if (!k->namespaced || rf_user_is_platform(&r->user) || rf_user_node(&r->user).n > 0)
 		return 0;
@@ -287,7 +287,7 @@ static int refresh_one(struct rf_api *api, struct rf_arena *a, struct rf_str ns,
 
 int rf_quota_refresh(struct rf_api *api, struct rf_arena *a, struct rf_str ns, struct rf_err *err)
 {
-	struct rf_json *quotas;
+	struct rf_json *quotas = NULL;
 
 	if (read_quotas(api, a, ns, &quotas, err) < 0)
 		return -err->code;

@@ -21,7 +21,7 @@ static int refuse(struct rf_err *err, const char *why)
 static int decode_part(struct rf_arena *a, struct rf_str part, struct rf_json **ret,
 		       struct rf_err *err)
 {
-	struct rf_str text;
+	struct rf_str text = RF_STR_EMPTY;
 
 	if (rf_base64url_decode(a, part, &text, err) < 0 || rf_json_parse(a, text, ret, err) < 0)
 		return refuse(err, "malformed");
@@ -32,8 +32,9 @@ static int decode_part(struct rf_arena *a, struct rf_str part, struct rf_json **
 static int open_token(struct rf_api *api, struct rf_arena *a, struct rf_str token,
 		      struct rf_json **ret, struct rf_err *err)
 {
-	struct rf_str rest = token, header, payload, signature, raw;
-	struct rf_json *head;
+	struct rf_str rest = token, header = RF_STR_EMPTY, payload = RF_STR_EMPTY,
+		      signature = RF_STR_EMPTY, raw = RF_STR_EMPTY;
+	struct rf_json *head = NULL;
 
 	if (token.n > TOKEN_MAX || !rf_str_cut(&rest, '.', &header) ||
 	    !rf_str_cut(&rest, '.', &payload))
@@ -64,7 +65,7 @@ static bool has_audience(const struct rf_json *claims, struct rf_str audience)
 static int still_there(struct rf_api *api, struct rf_arena *a, const char *plural, struct rf_str ns,
 		       const struct rf_json *ref, struct rf_err *err)
 {
-	struct rf_json *o;
+	struct rf_json *o = NULL;
 
 	if (ref == NULL)
 		return 0;
@@ -91,8 +92,8 @@ int rf_token_verify(struct rf_api *api, struct rf_arena *a, struct rf_str token,
 		    struct rf_str audience, struct rf_user *ret, struct rf_err *err)
 {
 	int64_t now = rf_wall_ms(api->clock) / 1000;
-	struct rf_json *claims, *about;
-	struct rf_str ns;
+	struct rf_json *claims = NULL, *about = NULL;
+	struct rf_str ns = RF_STR_EMPTY;
 
 	if (open_token(api, a, token, &claims, err) < 0)
 		return -err->code;
@@ -120,7 +121,7 @@ static int bound_object(struct rf_req *r, const struct rf_json *ref, struct rf_j
 			struct rf_err *err)
 {
 	struct rf_str uid = rf_json_str_at(ref, "uid"), name = rf_json_str_at(ref, "name");
-	struct rf_json *pod;
+	struct rf_json *pod = NULL;
 
 	if (ref == NULL)
 		return 0;
@@ -147,7 +148,7 @@ static int sign(struct rf_req *r, const struct rf_json *claims, struct rf_str *r
 	struct rf_str body = rf_arena_printf(
 		r->a, "%.*s.%.*s", RF_STR(rf_base64url_encode(r->a, RF_LIT(HEADER))),
 		RF_STR(rf_base64url_encode(r->a, rf_json_text_of(r->a, claims))));
-	struct rf_str signature;
+	struct rf_str signature = RF_STR_EMPTY;
 
 	if (rf_pki_sign(r->a, r->api->sa_key, body, &signature, err) < 0)
 		return rf_wrap(err, "sign a token");
@@ -212,8 +213,8 @@ int rf_verb_token(struct rf_req *r, struct rf_err *err)
 {
 	const struct rf_route *t = &r->route;
 	int64_t now = rf_wall_ms(r->api->clock) / 1000, seconds;
-	struct rf_json *ask, *sa, *spec, *about, *claims;
-	struct rf_str token;
+	struct rf_json *ask = NULL, *sa = NULL, *spec = NULL, *about = NULL, *claims = NULL;
+	struct rf_str token = RF_STR_EMPTY;
 
 	if (rf_read_object(r, &ask, err) < 0 ||
 	    rf_store_get(r->api->store, r->a, t->kind, t->ns, t->name, &sa, err) < 0)

@@ -97,7 +97,7 @@ static int run_delete(struct rf_req *r, const struct options *opt, struct rf_jso
 int rf_verb_delete(struct rf_req *r, struct rf_err *err)
 {
 	struct options opt = { .uid = RF_STR_EMPTY };
-	struct rf_json *old, *left;
+	struct rf_json *old = NULL, *left = NULL;
 
 	if (read_options(r, &opt, err) < 0 || run_delete(r, &opt, &old, &left, err) < 0)
 		return -err->code;
@@ -111,7 +111,7 @@ int rf_verb_delete(struct rf_req *r, struct rf_err *err)
 int rf_verb_evict(struct rf_req *r, struct rf_err *err)
 {
 	struct options opt = { .uid = RF_STR_EMPTY };
-	struct rf_json *eviction, *old, *left;
+	struct rf_json *eviction = NULL, *old = NULL, *left = NULL;
 
 	if (rf_read_object(r, &eviction, err) < 0 ||
 	    fill(r, rf_json_at(eviction, "deleteOptions"), &opt, err) < 0 ||
@@ -147,7 +147,7 @@ static int delete_all(struct rf_req *r, const struct options *opt, const struct 
 	for (size_t i = 0; i < rf_json_len(all); i++) {
 		const struct rf_json *which = rf_json_item(all, i);
 		rf_auto(arena) a = RF_ARENA_CAPPED(RF_REQUEST_MEMORY);
-		struct rf_json *old, *left;
+		struct rf_json *old = NULL, *left = NULL;
 		struct rf_req one = *r;
 
 		one.a = &a;

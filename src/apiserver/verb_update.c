@@ -14,7 +14,7 @@
 static struct rf_json *combine(struct rf_req *r, const struct rf_json *old, struct rf_json *sent)
 {
 	const struct rf_kind *k = r->route.kind;
-	struct rf_json *o;
+	struct rf_json *o = NULL;
 
 	if (rf_str_is(r->route.sub, "status")) {
 		o = rf_json_clone(r->a, old);
@@ -33,7 +33,7 @@ static int prepare(struct rf_req *r, const struct rf_json *old, struct rf_json *
 		   struct rf_json **ret, struct rf_err *err)
 {
 	const struct rf_kind *k = r->route.kind;
-	struct rf_json *o;
+	struct rf_json *o = NULL;
 
 	if (rf_meta_update(r, k, old, sent, err) < 0)
 		return -err->code;
@@ -67,7 +67,7 @@ typedef int (*maker)(struct rf_req *r, const struct rf_json *old, struct rf_json
 static int change(struct rf_req *r, maker make, struct rf_json **ret, struct rf_err *err)
 {
 	const struct rf_route *t = &r->route;
-	struct rf_json *old, *sent, *o;
+	struct rf_json *old = NULL, *sent = NULL, *o = NULL;
 
 	if (rf_store_get(r->api->store, r->a, t->kind, t->ns, t->name, &old, err) < 0 ||
 	    make(r, old, &sent, err) < 0 || prepare(r, old, sent, &o, err) < 0 ||
@@ -79,7 +79,7 @@ static int change(struct rf_req *r, maker make, struct rf_json **ret, struct rf_
 
 static int run(struct rf_req *r, maker make, struct rf_err *err)
 {
-	struct rf_json *o;
+	struct rf_json *o = NULL;
 
 	if (rf_write_begin(r->api, err) < 0)
 		return -err->code;

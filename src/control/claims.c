@@ -38,8 +38,7 @@ static int count_of(const struct rf_sched_decision *d, struct rf_str container)
 	return n;
 }
 
-/* --- the claim
- * ------------------------------------------------------------------------------------ */
+/* --- the claim -------------------------------------------------------------------------------- */
 
 static struct rf_json *capacity_of(struct rf_arena *a, const struct rf_sched_grant *g)
 {
@@ -119,8 +118,7 @@ struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *cla
 	return c;
 }
 
-/* --- the pod
- * ---------------------------------------------------------------------------------------- */
+/* --- the pod ---------------------------------------------------------------------------------- */
 
 struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, struct rf_str node)
 {
@@ -184,8 +182,7 @@ struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod
 			    waited && since.n > 0 ? since : rf_time_format(a, now_ms));
 }
 
-/* --- whose claim
- * ------------------------------------------------------------------------------------- */
+/* --- whose claim ------------------------------------------------------------------------------ */
 
 struct rf_str rf_claim_owner(const struct rf_json *claim, const char *field)
 {

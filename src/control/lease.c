@@ -9,8 +9,7 @@
 
 #define NAME "ringfence-control"
 
-/* --- who am I, and is that other one alive
- * ---------------------------------------------------------- */
+/* --- who am I, and is that other one alive ---------------------------------------------------- */
 
 static size_t read_small(const char *path, char *out, size_t size)
 {
@@ -82,8 +81,7 @@ bool rf_lease_holder_dead(struct rf_str me, struct rf_str holder)
 	return is_gone((pid_t)number, (unsigned long long)start);
 }
 
-/* --- judging
- * ----------------------------------------------------------------------------------------- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 enum rf_lease_move rf_lease_judge(const struct rf_json *lease, struct rf_str me, bool holder_dead,
 				  int64_t unchanged_ms)
@@ -101,8 +99,7 @@ enum rf_lease_move rf_lease_judge(const struct rf_json *lease, struct rf_str me,
 	return unchanged_ms > seconds * 1000 ? RF_LEASE_TAKE : RF_LEASE_WAIT;
 }
 
-/* --- doing
- * ------------------------------------------------------------------------------------------- */
+/* --- doing ------------------------------------------------------------------------------------ */
 
 static int64_t now_ns(void)
 {

@@ -34,8 +34,7 @@ static struct rf_str claim_path(struct rf_arena *a, struct rf_str ns, struct rf_
 	return rf_kube_path(a, &RF_RESOURCECLAIMS, ns, name, sub);
 }
 
-/* --- the claim
- * --------------------------------------------------------------------------------------- */
+/* --- the claim -------------------------------------------------------------------------------- */
 
 static int check_existing(struct turn *t, const struct rf_json *claim, const struct rf_json *pod,
 			  struct rf_err *err)
@@ -82,8 +81,7 @@ static int allocate(struct turn *t, const struct rf_json *pod, const struct rf_s
 	return 0;
 }
 
-/* --- the pod
- * ------------------------------------------------------------------------------------------ */
+/* --- the pod ---------------------------------------------------------------------------------- */
 
 static int tell_pod_its_claim(struct turn *t, const struct rf_json *pod,
 			      const struct rf_sched_decision *d, struct rf_err *err)

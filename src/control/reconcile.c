@@ -68,8 +68,7 @@ static void patch_finalizer(struct rf_arena *a, struct rf_tenant_plan *p,
 			 rf_json_str_at(tenant, "metadata", "resourceVersion")));
 }
 
-/* --- what no longer belongs to it
- * ----------------------------------------------------------------- */
+/* --- what no longer belongs to it ------------------------------------------------------------- */
 
 static bool is_wanted(const struct rf_tenant *t, struct rf_str ns)
 {
@@ -119,8 +118,7 @@ static void plan_end(struct rf_arena *a, const struct rf_cluster *c, const struc
 		patch_finalizer(a, p, tenant, false);
 }
 
-/* --- what stands in the way
- * ----------------------------------------------------------------------- */
+/* --- what stands in the way ------------------------------------------------------------------- */
 
 static bool blocked(struct rf_arena *a, const struct rf_cluster *c, const struct rf_tenant *t,
 		    struct rf_str ns, struct rf_tenant_plan *p)
@@ -158,8 +156,7 @@ static bool blocked(struct rf_arena *a, const struct rf_cluster *c, const struct
 	return false;
 }
 
-/* --- what should be there
- * -------------------------------------------------------------------------- */
+/* --- what should be there --------------------------------------------------------------------- */
 
 static void plan_object(struct rf_arena *a, const struct rf_cluster *c, struct rf_json *wanted,
 			struct rf_tenant_plan *p)
@@ -228,8 +225,7 @@ void rf_tenant_plan_done(struct rf_tenant_plan *p)
 	rf_vec_done(&p->actions);
 }
 
-/* --- status
- * ----------------------------------------------------------------------------------------- */
+/* --- status ----------------------------------------------------------------------------------- */
 
 static const struct rf_json *ready_condition(const struct rf_json *tenant)
 {

@@ -36,8 +36,7 @@ bool rf_control_leads(const struct rf_control *c)
 	return rf_lease_held(&c->lease);
 }
 
-/* --- work
- * --------------------------------------------------------------------------------------------- */
+/* --- work ------------------------------------------------------------------------------------- */
 
 static bool synced(const struct rf_control *c)
 {
@@ -137,8 +136,7 @@ void rf_control_wake(struct rf_control *c, uint64_t ms)
 	uv_timer_start(&c->work_timer, on_work, ms, 0);
 }
 
-/* --- lease
- * -------------------------------------------------------------------------------------------- */
+/* --- lease ------------------------------------------------------------------------------------ */
 
 static void on_lease(uv_timer_t *timer)
 {
@@ -166,8 +164,7 @@ static void on_lease(uv_timer_t *timer)
 		rf_control_wake(c, 0);
 }
 
-/* --- beginning
- * ---------------------------------------------------------------------------------------- */
+/* --- beginning -------------------------------------------------------------------------------- */
 
 static void on_sync(void *ear)
 {

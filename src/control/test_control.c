@@ -136,8 +136,7 @@ static struct rf_json *thing(struct bench *b, const struct rf_kube_res *res, con
 	return (struct rf_json *)get(b, res, rf_str(ns), rf_str(name));
 }
 
-/* --- tenants
- * ---------------------------------------------------------------------------------------- */
+/* --- tenants ---------------------------------------------------------------------------------- */
 
 static void a_new_tenant_gets_everything_quota_before_people(void **state)
 {
@@ -312,8 +311,7 @@ static void a_status_is_written_once_and_keeps_its_time(void **state)
 	rf_tenant_plan_done(&p);
 }
 
-/* --- claims
- * ----------------------------------------------------------------------------------------- */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 static struct rf_json *gpu_pod(struct bench *b)
 {
@@ -425,8 +423,7 @@ static void a_claim_outlives_its_pod_only_until_it_is_collected(void **state)
 		rf_claim_is_ours(rf_json_make(&b->a, "{'metadata':{'name':'somebody-elses'}}")));
 }
 
-/* --- the lease
- * --------------------------------------------------------------------------------------- */
+/* --- the lease -------------------------------------------------------------------------------- */
 
 static void a_lease_is_taken_when_free_expired_or_its_holder_dead(void **state)
 {

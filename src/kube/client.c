@@ -14,7 +14,7 @@ struct rf_kube {
 int rf_kube_new(const struct rf_kubeconfig *c, struct rf_kube **ret, struct rf_err *err)
 {
 	struct rf_kube *k = rf_new(struct rf_kube);
-	int rc;
+	int rc = 0;
 
 	k->timeout_ms = TIMEOUT_MS;
 	rc = uv_loop_init(&k->loop);
@@ -111,8 +111,8 @@ static int exchange_json(struct rf_kube *k, struct rf_arena *a, struct rf_http_c
 			 const struct rf_json *send, struct rf_json **ret, struct rf_err *err)
 {
 	rf_auto(buf) body = RF_BUF_INIT;
-	struct rf_str text;
-	int rc;
+	struct rf_str text = RF_STR_EMPTY;
+	int rc = 0;
 
 	if (send != NULL) {
 		rf_json_write(&body, send);
@@ -166,7 +166,7 @@ int rf_kube_delete(struct rf_kube *k, struct rf_arena *a, struct rf_str path, in
 		   bool missing_ok, struct rf_err *err)
 {
 	struct rf_json *options = rf_json_make(a, "{'apiVersion':'v1','kind':'DeleteOptions'}");
-	int rc;
+	int rc = 0;
 
 	if (grace_s >= 0)
 		rf_json_set_int(a, options, "gracePeriodSeconds", grace_s);
@@ -221,7 +221,7 @@ int rf_kube_event(struct rf_kube *k, const struct rf_json *about, const char *ty
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_str ns = rf_kube_namespace(about), suffix = rf_rand_suffix(&a, 16), name, now;
-	struct rf_json *event;
+	struct rf_json *event = NULL;
 	va_list ap;
 
 	if (ns.n == 0)

@@ -93,8 +93,8 @@ static bool split_authority(struct rf_str authority, struct rf_str *host, struct
 static int parse_server(const struct source *s, struct rf_str url, struct rf_kubeconfig *c,
 			bool *ret_tls)
 {
-	struct rf_str rest, authority, port;
-	int64_t number;
+	struct rf_str rest = RF_STR_EMPTY, authority = RF_STR_EMPTY, port = RF_STR_EMPTY;
+	int64_t number = 0;
 
 	*ret_tls = rf_str_starts(url, RF_LIT("https://"));
 	if (!*ret_tls && !rf_str_starts(url, RF_LIT("http://")))
@@ -141,7 +141,7 @@ static int refuse_unknown(const struct source *s, const struct rf_json *cluster,
 static int read_cluster(const struct source *s, const struct rf_json *cluster,
 			struct rf_kubeconfig *c)
 {
-	bool tls;
+	bool tls = false;
 	int rc = parse_server(s, rf_json_str_at(cluster, "server"), c, &tls);
 
 	if (rc == 0)
@@ -185,8 +185,8 @@ static int read_user(const struct source *s, const struct rf_json *user, struct 
 
 static int parse_text(const struct source *s, struct rf_str text, struct rf_json **ret)
 {
-	struct rf_json *docs;
-	int rc;
+	struct rf_json *docs = NULL;
+	int rc = 0;
 
 	if (rf_str_starts(rf_str_trim(text), RF_LIT("{")))
 		rc = rf_json_parse(s->a, text, ret, s->err);
@@ -200,8 +200,8 @@ static int parse_text(const struct source *s, struct rf_str text, struct rf_json
 static int read_context(const struct source *s, const struct rf_json *doc, struct rf_kubeconfig *c)
 {
 	struct rf_str current = rf_json_str_at(doc, "current-context"), ns;
-	const struct rf_json *context, *cluster, *user;
-	int rc;
+	const struct rf_json *context = NULL, *cluster = NULL, *user = NULL;
+	int rc = 0;
 
 	if (current.n == 0)
 		return bad(s, "no current-context; set one with kubectl config use-context",
@@ -250,8 +250,8 @@ int rf_kubeconfig_load(struct rf_arena *a, const char *path, struct rf_kubeconfi
 {
 	struct source s = { .a = a, .path = path, .err = err };
 	struct rf_kubeconfig c = { 0 };
-	struct rf_json *doc;
-	struct rf_str text;
+	struct rf_json *doc = NULL;
+	struct rf_str text = RF_STR_EMPTY;
 	int rc = path == NULL ? default_path(a, &s.path, err) : 0;
 
 	if (rc < 0)
@@ -272,8 +272,8 @@ int rf_kubeconfig_in_cluster(struct rf_arena *a, struct rf_kubeconfig *ret, stru
 	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
 		   *port = getenv("KUBERNETES_SERVICE_PORT");
 	struct rf_kubeconfig c = { .host = rf_arena_str(a, rf_str(host)), .ns = RF_LIT("default") };
-	int64_t number;
-	int rc;
+	int64_t number = 0;
+	int rc = 0;
 
 	if (host == NULL || port == NULL)
 		return rf_fail(err, RF_NOT_FOUND,

@@ -33,7 +33,7 @@ static int does_not_apply(struct doc *d, const char *why, struct rf_str path)
 
 static int unescape(struct doc *d, struct rf_str token, struct rf_str *ret)
 {
-	char *out;
+	char *out = NULL;
 	size_t n = 0;
 
 	if (memchr(token.p, '~', token.n) == NULL) {
@@ -75,7 +75,7 @@ static bool array_index(struct rf_str s, size_t *ret)
 
 static struct rf_json *child(const struct rf_json *in, struct rf_str key)
 {
-	size_t i;
+	size_t i = 0;
 
 	if (in->type == RF_JSON_OBJECT)
 		return rf_json_get(in, key);
@@ -85,7 +85,7 @@ static struct rf_json *child(const struct rf_json *in, struct rf_str key)
 static int find_place(struct doc *d, struct rf_str path, struct place *ret)
 {
 	struct place p = { 0 };
-	struct rf_str rest = path, token;
+	struct rf_str rest = path, token = RF_STR_EMPTY;
 	struct rf_json *at = d->root;
 
 	if (path.n > 0 && path.p[0] != '/')
@@ -167,7 +167,7 @@ static int insert_item(struct doc *d, const struct place *p, struct rf_str path,
 
 static int put(struct doc *d, struct rf_str path, struct rf_json *v)
 {
-	struct place p;
+	struct place p = { 0 };
 	int rc = find_place(d, path, &p);
 
 	if (rc < 0)
@@ -197,8 +197,8 @@ static int find_value(struct doc *d, struct rf_str path, struct place *ret_place
 
 static int take_out(struct doc *d, struct rf_str path, struct rf_json **ret)
 {
-	struct place p;
-	size_t i;
+	struct place p = { 0 };
+	size_t i = 0;
 	int rc = find_value(d, path, &p, ret);
 
 	if (rc < 0)
@@ -226,16 +226,16 @@ static int op_add(struct doc *d, const struct op *op)
 
 static int op_remove(struct doc *d, const struct op *op)
 {
-	struct rf_json *gone;
+	struct rf_json *gone = NULL;
 
 	return take_out(d, op->path, &gone);
 }
 
 static int op_replace(struct doc *d, const struct op *op)
 {
-	struct place p;
+	struct place p = { 0 };
 	struct rf_json *old, *v = rf_json_clone(d->w.a, op->value);
-	size_t i;
+	size_t i = 0;
 	int rc = find_value(d, op->path, &p, &old);
 
 	if (rc < 0)
@@ -259,8 +259,8 @@ static bool is_inside(struct rf_str path, struct rf_str from)
 
 static int op_move(struct doc *d, const struct op *op)
 {
-	struct place p;
-	struct rf_json *v;
+	struct place p = { 0 };
+	struct rf_json *v = NULL;
 	int rc = find_value(d, op->from, &p, &v);
 
 	if (rc < 0 || rf_str_eq(op->from, op->path))
@@ -273,8 +273,8 @@ static int op_move(struct doc *d, const struct op *op)
 
 static int op_copy(struct doc *d, const struct op *op)
 {
-	struct place p;
-	struct rf_json *v;
+	struct place p = { 0 };
+	struct rf_json *v = NULL;
 	int rc = find_value(d, op->from, &p, &v);
 
 	if (rc < 0)
@@ -286,8 +286,8 @@ static int op_copy(struct doc *d, const struct op *op)
 
 static int op_test(struct doc *d, const struct op *op)
 {
-	struct place p;
-	struct rf_json *v;
+	struct place p = { 0 };
+	struct rf_json *v = NULL;
 	int rc = find_value(d, op->path, &p, &v);
 
 	if (rc < 0)
@@ -326,8 +326,8 @@ static int apply(struct doc *d, const struct rf_json *o)
 	struct rf_str name = rf_json_str_at(o, "op");
 
 	for (size_t i = 0; i < RF_COUNT(OPS); i++) {
-		struct op op;
-		int rc;
+		struct op op = { 0 };
+		int rc = 0;
 
 		if (!rf_str_is(name, OPS[i].name))
 			continue;

@@ -173,8 +173,8 @@ static int remember_start(struct rf_container *c, struct rf_err *err)
 void rf_container_adopt(struct rf_container *c)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_str text;
-	struct rf_json *v;
+	struct rf_str text = RF_STR_EMPTY;
+	struct rf_json *v = NULL;
 
 	if (rf_fs_read(&a, rf_fs_path(&a, "%s/state.json", c->dir), STATE_MAX, &text, NULL) < 0 ||
 	    rf_json_parse(&a, text, &v, NULL) < 0)
@@ -297,7 +297,7 @@ bool rf_container_refresh(struct rf_container *c)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_err err = RF_ERR_INIT;
-	struct rf_exit e;
+	struct rf_exit e = { 0 };
 
 	if (!c->started || c->state != RF_CONTAINER_RUNNING || c->follow != NULL)
 		return false;
@@ -345,8 +345,8 @@ static int spawn_shim(struct rf_container *c, struct rf_err *err)
 	struct rf_oci_ask user = { .pod = c->worker->pod,
 				   .container = rf_container_spec(c),
 				   .may_be_root = true };
-	int64_t uid = RF_NOBODY, gid;
-	pid_t pid;
+	int64_t uid = RF_NOBODY, gid = 0;
+	pid_t pid = 0;
 
 	(void)rf_oci_user(&user, &uid, &gid, NULL); /* checked when the bundle was made */
 	const char *argv[] = { g->opts->self_exe,
@@ -404,8 +404,8 @@ int rf_container_start(struct rf_container *c, struct rf_err *err)
 void rf_container_signal(struct rf_container *c, int signal)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_str text, uid, name;
-	int64_t pid;
+	struct rf_str text = RF_STR_EMPTY, uid = RF_STR_EMPTY, name = RF_STR_EMPTY;
+	int64_t pid = 0;
 
 	if (signal == SIGKILL) {
 		(void)rf_cgroup_kill(&a, rf_container_cgroup(&a, c));

@@ -35,7 +35,7 @@ int rf_oci_pod_memory(const struct rf_json *pod, int64_t otherwise, int64_t *ret
 		      struct rf_err *err)
 {
 	static const char *const lists[] = { "initContainers", "containers" };
-	int64_t sum = 0, rest = 0, one;
+	int64_t sum = 0, rest = 0, one = 0;
 
 	for (size_t i = 0; i < RF_COUNT(lists); i++) {
 		const struct rf_json *list = rf_json_at(pod, "spec", lists[i]);
@@ -80,7 +80,7 @@ static int make_resources(struct rf_arena *a, const struct rf_oci_ask *ask, stru
 {
 	struct rf_json *r =
 		rf_json_make(a, "{'devices':%j,'pids':{'limit':%D}}", rules, ask->pids_max);
-	int64_t memory, cpu, request;
+	int64_t memory = 0, cpu = 0, request = 0;
 
 	if (memory_of(ask->container, ask->memory_default, &memory, err) < 0 ||
 	    limit_of(ask->container, "limits", "cpu", true, &cpu, err) < 0 ||

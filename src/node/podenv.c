@@ -45,7 +45,7 @@ int rf_podenv_field(const struct rf_json *pod, struct rf_str path, struct rf_str
 		{ "spec.nodeName", "spec", "nodeName" },
 		{ "spec.serviceAccountName", "spec", "serviceAccountName" },
 	};
-	struct rf_str key;
+	struct rf_str key = RF_STR_EMPTY;
 
 	for (size_t i = 0; i < RF_COUNT(fields); i++)
 		if (rf_str_is(path, fields[i].path)) {
@@ -86,7 +86,7 @@ static int from_key(struct resolver *r, const struct rf_json *ref, bool secret, 
 {
 	struct rf_str object_name = rf_json_str_at(ref, "name"), key = rf_json_str_at(ref, "key"),
 		      value;
-	const struct rf_json *object;
+	const struct rf_json *object = NULL;
 	int rc = r->source->get(r->source->ctx, secret, object_name, &object, err);
 
 	if (rc == 0)
@@ -126,7 +126,7 @@ static int whole_object(struct resolver *r, const struct rf_json *from, struct r
 	bool secret = rf_json_at(from, "secretRef") != NULL;
 	const struct rf_json *ref = rf_json_at(from, secret ? "secretRef" : "configMapRef"),
 			     *object;
-	struct rf_str value;
+	struct rf_str value = RF_STR_EMPTY;
 	int rc = r->source->get(r->source->ctx, secret, rf_json_str_at(ref, "name"), &object, err);
 
 	if (rc == -RF_NOT_FOUND && rf_json_is_true(rf_json_at(ref, "optional")))

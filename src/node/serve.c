@@ -61,7 +61,8 @@ static int read_ca(struct rf_agent *g, struct rf_arena *a, struct rf_str *cert, 
 int rf_agent_serve(struct rf_agent *g, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_str ca, ca_key, cert, key;
+	struct rf_str ca = RF_STR_EMPTY, ca_key = RF_STR_EMPTY, cert = RF_STR_EMPTY,
+		      key = RF_STR_EMPTY;
 	struct rf_str hosts[] = { rf_str(g->opts->listen_address), g->name, RF_LIT("127.0.0.1"),
 				  RF_LIT("localhost") };
 	struct rf_str groups[] = { RF_LIT("system:nodes") };
