@@ -213,8 +213,9 @@ static void start_loop_handles(struct process *p)
 	uv_timer_start(&p->tick, on_tick, 1000, 1000);
 }
 
-/* Clients that do not read, or do not hang up, must not keep the server from ending. */
-static void say_goodbye(struct process *p)
+/* Clients that do not read, or do not hang up, must not keep the server from ending: false if some are
+ * left, whose memory then goes with the process. */
+static bool say_goodbye(struct process *p)
 {
 	uv_timer_t late;
 
@@ -223,7 +224,7 @@ static void say_goodbye(struct process *p)
 	uv_unref((uv_handle_t *)&late);
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	uv_close((uv_handle_t *)&late, NULL);
-	uv_run(&p->loop, UV_RUN_NOWAIT);
+	return uv_run(&p->loop, UV_RUN_NOWAIT) == 0;
 }
 
 static void stop(struct process *p)
@@ -235,8 +236,13 @@ static void stop(struct process *p)
 		rf_api_close_watches(&p->api);
 	if (p->http != NULL)
 		rf_http_server_close(p->http, NULL, NULL);
-	say_goodbye(p);
+	bool all_gone = say_goodbye(p);
+
 	rf_api_done(&p->api);
+	if (!all_gone) {
+		fflush(stdout);
+		_exit(0);
+	}
 	rf_tls_free(p->tls);
 	uv_loop_close(&p->loop);
 	if (p->lock >= 0)

@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_PATIENCE_S 10
+#define LOCK_PATIENCE_S 2
+#define STUCK_S 30
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_card *open_cards;
@@ -165,14 +166,25 @@ int sim_card_create(const char *path, const struct sim_state *init)
 
 bool sim_lock(struct sim_card *c)
 {
-	struct timespec until;
+	struct timespec now, until;
+	int64_t now_ns;
 	int r;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += LOCK_PATIENCE_S;
-	r = pthread_mutex_clocklock(&c->s->lock, CLOCK_MONOTONIC, &until);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	until = (struct timespec){ .tv_sec = now.tv_sec + LOCK_PATIENCE_S, .tv_nsec = now.tv_nsec };
+	/* Who waited in vain once does not wait again for a while: a card whose file somebody spoilt
+	 * must not hold up a caller that asks it many things. */
+	if (now_ns < c->stuck_until_ns)
+		r = pthread_mutex_trylock(&c->s->lock);
+	else
+		r = pthread_mutex_clocklock(&c->s->lock, CLOCK_MONOTONIC, &until);
 	if (r == EOWNERDEAD)
 		r = pthread_mutex_consistent(&c->s->lock);
+	if (r == ETIMEDOUT)
+		c->stuck_until_ns = now_ns + (int64_t)STUCK_S * 1000000000;
+	else if (r == 0)
+		c->stuck_until_ns = 0;
 	return r == 0;
 }
 

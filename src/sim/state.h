@@ -149,6 +149,7 @@ struct sim_card {
 	struct sim_state *s;
 	const struct rf_gpu_model *model;
 	struct sim_card *next;
+	_Atomic int64_t stuck_until_ns; /* this process's own: its lock was not to be had */
 };
 
 /* 0 or -errno; EPROTO if the file is no card of this layout. */
@@ -156,7 +157,7 @@ int sim_card_open(const char *path, struct sim_card **ret_card);
 /* Makes the file; *init is copied into it and the lock set up. */
 int sim_card_create(const char *path, const struct sim_state *init);
 
-/* false: somebody holds the lock for ten seconds (a card file is writable by all who use it). */
+/* false: somebody held the lock too long (a card file is writable by all who use it). */
 bool sim_lock(struct sim_card *c);
 void sim_unlock(struct sim_card *c);
 

@@ -191,8 +191,7 @@ answers "its neighbours do not" 200 as "$("$RINGFENCE" tenant kubeconfig team-b 
 server=$(child_pid apiserver)
 kill -TERM "$server"
 gone() { ! kill -0 "$server" 2>/dev/null; }
-sleep 0.5
-check "slow readers do not hold the server up when it is told to stop" gone
+check "slow readers do not hold the server up when it is told to stop" eventually 5 gone
 kill "${readers[@]}" 2>/dev/null
 wait "${readers[@]}" 2>/dev/null
 check "and it is back soon" eventually 20 kubectl get --raw /readyz
