@@ -5,61 +5,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/fs.h"
 #include "net/tls.h"
 
 #define FILE_MAX (1024 * 1024)
 #define SERVER_DAYS 3650
-
-/* --- files ---------------------------------------------------------------------------------- */
-
-int rf_file_read(struct rf_arena *a, const char *path, struct rf_str *ret, struct rf_err *err)
-{
-	rf_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	rf_auto(buf) b = RF_BUF_INIT;
-	char chunk[4096];
-	ssize_t n;
-
-	if (fd < 0 && errno == ENOENT)
-		return rf_fail(err, RF_NOT_FOUND, "%s: no such file", path);
-	if (fd < 0)
-		return rf_fail_errno(err, "open %s", path);
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && b.n < FILE_MAX)
-		rf_buf_add(&b, rf_str_n(chunk, (size_t)n));
-	if (n < 0)
-		return rf_fail_errno(err, "read %s", path);
-	*ret = rf_arena_str(a, rf_buf_str(&b));
-	return 0;
-}
-
-static int write_all(int fd, struct rf_str text)
-{
-	while (text.n > 0) {
-		ssize_t n = write(fd, text.p, text.n);
-
-		if (n < 0)
-			return -1;
-		text = rf_str_skip(text, (size_t)n);
-	}
-	return fsync(fd);
-}
-
-int rf_file_write(const char *path, struct rf_str text, int mode, struct rf_err *err)
-{
-	rf_auto(arena) a = RF_ARENA_INIT;
-	const char *temp = rf_arena_printf(&a, "%s.%d.tmp", path, (int)getpid()).p;
-	rf_auto_close int fd = -1;
-
-	unlink(temp);
-	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-	if (fd < 0)
-		return rf_fail_errno(err, "create %s", temp);
-	if (write_all(fd, text) < 0 || rename(temp, path) < 0) {
-		rf_fail_errno(err, "write %s", path);
-		unlink(temp);
-		return -err->code;
-	}
-	return 0;
-}
 
 /* --- what is in the folder ------------------------------------------------------------------ */
 
@@ -76,8 +26,8 @@ static const char *in(struct rf_arena *a, const char *dir, const char *name)
 static int read_pair(struct rf_arena *a, const char *dir, struct pair p, struct rf_str *first,
 		     struct rf_str *second, struct rf_err *err)
 {
-	int x = rf_file_read(a, in(a, dir, p.first), first, err);
-	int y = rf_file_read(a, in(a, dir, p.second), second, err);
+	int x = rf_fs_read(a, in(a, dir, p.first), FILE_MAX, first, err);
+	int y = rf_fs_read(a, in(a, dir, p.second), FILE_MAX, second, err);
 
 	if (x == 0 && y == 0)
 		return 0;
@@ -95,9 +45,9 @@ static int read_pair(struct rf_arena *a, const char *dir, struct pair p, struct 
 static int write_pair(struct rf_arena *a, const char *dir, struct pair p, struct rf_str first,
 		      struct rf_str second, struct rf_err *err)
 {
-	if (rf_file_write(in(a, dir, p.second), second, 0600, err) < 0)
+	if (rf_fs_write(in(a, dir, p.second), second, 0600, true, err) < 0)
 		return -err->code;
-	return rf_file_write(in(a, dir, p.first), first, 0600, err);
+	return rf_fs_write(in(a, dir, p.first), first, 0600, true, err);
 }
 
 static int ensure_ca(struct rf_arena *a, const char *dir, struct rf_pki_files *f,

@@ -14,8 +14,4 @@ struct rf_pki_files {
 int rf_pki_ensure(struct rf_arena *a, const char *dir, const struct rf_str *hosts, size_t n_hosts,
 		  struct rf_pki_files *ret, struct rf_err *err);
 
-/* Whole files. Writing is atomic, and the result is mode. */
-int rf_file_read(struct rf_arena *a, const char *path, struct rf_str *ret, struct rf_err *err);
-int rf_file_write(const char *path, struct rf_str text, int mode, struct rf_err *err);
-
 #endif

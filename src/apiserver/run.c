@@ -12,6 +12,7 @@
 
 #include "apiserver/pki.h"
 #include "apiserver/server.h"
+#include "base/fs.h"
 #include "kube/kube.h"
 
 #define CLIENT_DAYS 365
@@ -107,7 +108,7 @@ static int write_kubeconfig(struct process *p, const char *path, struct rf_str u
 
 	if (issue_client(p, user, group, &c.cert_pem, &c.key_pem, err) < 0)
 		return rf_wrap(err, "issue a certificate for %.*s", RF_STR(user));
-	return rf_file_write(path, rf_kubeconfig_text(&p->a, &c, user), 0600, err);
+	return rf_fs_write(path, rf_kubeconfig_text(&p->a, &c, user), 0600, true, err);
 }
 
 static int write_kubeconfigs(struct process *p, struct rf_err *err)
@@ -148,7 +149,7 @@ static uint16_t last_port(struct process *p)
 	struct rf_str text;
 	int64_t port;
 
-	if (rf_file_read(&p->a, in_data(p, "apiserver.port"), &text, NULL) < 0 ||
+	if (rf_fs_read(&p->a, in_data(p, "apiserver.port"), 16, &text, NULL) < 0 ||
 	    rf_str_int(rf_str_trim(text), &port, NULL) < 0 || port < 1 || port > 65535)
 		return 0;
 	return (uint16_t)port;
@@ -175,9 +176,9 @@ static int start_listening(struct process *p, struct rf_err *err)
 	if ((again == 0 || listen_on(p, again, err) < 0) &&
 	    listen_on(p, p->opts->listen_port, err) < 0)
 		return -err->code;
-	return rf_file_write(in_data(p, "apiserver.port"),
-			     rf_arena_printf(&p->a, "%u\n", rf_http_server_port(p->http)), 0600,
-			     err);
+	return rf_fs_write(in_data(p, "apiserver.port"),
+			   rf_arena_printf(&p->a, "%u\n", rf_http_server_port(p->http)), 0600,
+			   false, err);
 }
 
 /* --- the loop ------------------------------------------------------------------------------- */

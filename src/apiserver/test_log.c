@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "apiserver/pki.h"
+#include "base/fs.h"
 #include "apiserver/test_world.h"
 #include "net/tls.h"
 
@@ -53,9 +54,12 @@ static _Noreturn void run_node(int out)
 	int port;
 
 	uv_loop_init(&loop);
-	if (rf_file_read(&a, rf_arena_printf(&a, "%s/pki/ca.crt", w.dir).p, &ca, &err) < 0 ||
-	    rf_file_read(&a, rf_arena_printf(&a, "%s/pki/server.crt", w.dir).p, &cert, &err) < 0 ||
-	    rf_file_read(&a, rf_arena_printf(&a, "%s/pki/server.key", w.dir).p, &key, &err) < 0 ||
+	if (rf_fs_read(&a, rf_arena_printf(&a, "%s/pki/ca.crt", w.dir).p, 64 * 1024, &ca, &err) <
+		    0 ||
+	    rf_fs_read(&a, rf_arena_printf(&a, "%s/pki/server.crt", w.dir).p, 64 * 1024, &cert,
+		       &err) < 0 ||
+	    rf_fs_read(&a, rf_arena_printf(&a, "%s/pki/server.key", w.dir).p, 64 * 1024, &key,
+		       &err) < 0 ||
 	    rf_tls_server(cert, key, ca, &o.tls, &err) < 0 ||
 	    rf_http_listen(&loop, &o, &s, &err) < 0) {
 		fprintf(stderr, "# %s\n", err.msg);

@@ -1,4 +1,5 @@
 #include "apiserver/test_world.h"
+#include "base/fs.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -108,11 +109,12 @@ struct rf_kube *world_as(struct world *w, const char *user, const char *group)
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_kube *k;
 
-	assert_ok(rf_file_read(&w->a, rf_arena_printf(&w->a, "%s/pki/ca.crt", w->dir).p, &ca, &err),
+	assert_ok(rf_fs_read(&w->a, rf_arena_printf(&w->a, "%s/pki/ca.crt", w->dir).p, 64 * 1024,
+			     &ca, &err),
 		  err);
-	assert_ok(
-		rf_file_read(&w->a, rf_arena_printf(&w->a, "%s/pki/ca.key", w->dir).p, &key, &err),
-		err);
+	assert_ok(rf_fs_read(&w->a, rf_arena_printf(&w->a, "%s/pki/ca.key", w->dir).p, 64 * 1024,
+			     &key, &err),
+		  err);
 	assert_ok(rf_pki_issue(&w->a, ca, key, &ask, &c.cert_pem, &c.key_pem, &err), err);
 	assert_ok(rf_kube_new(&c, &k, &err), err);
 	return k;

@@ -64,7 +64,8 @@ static int read_all(int fd, char *p, size_t n)
 	return (int)have;
 }
 
-int rf_fs_read(struct rf_arena *a, const char *path, size_t max, struct rf_str *ret, struct rf_err *err)
+int rf_fs_read(struct rf_arena *a, const char *path, size_t max, struct rf_str *ret,
+	       struct rf_err *err)
 {
 	rf_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -113,20 +114,33 @@ static void sync_parent(const char *path)
 		(void)fsync(fd);
 }
 
+static int fill(int fd, struct rf_str data, mode_t mode, bool durable)
+{
+	/* The umask must not take what the caller asked for. */
+	if (fchmod(fd, mode) < 0 || write_all(fd, data) < 0)
+		return -1;
+	return durable ? fsync(fd) : 0;
+}
+
+/* The new content is made in a file of our own: one that lies ready may be somebody else's, who then
+ * reads along. */
 int rf_fs_write(const char *path, struct rf_str data, mode_t mode, bool durable, struct rf_err *err)
 {
 	char tmp[PATH_MAX];
+	rf_auto_close int fd = -1;
 
 	if (snprintf(tmp, sizeof(tmp), "%s.tmp", path) >= (int)sizeof(tmp))
 		return rf_fail(err, RF_INVALID, "write %s: path too long", path);
-	rf_auto_close int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	unlink(tmp);
+	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return rf_fail_errno(err, "create %s", tmp);
-	/* The umask must not take what the caller asked for. */
-	if (fchmod(fd, mode) < 0 || write_all(fd, data) < 0 || (durable && fsync(fd) < 0))
-		return rf_fail_errno(err, "write %s", tmp);
-	if (rename(tmp, path) < 0)
-		return rf_fail_errno(err, "rename %s to %s", tmp, path);
+	if (fill(fd, data, mode, durable) < 0 || rename(tmp, path) < 0) {
+		int r = rf_fail_errno(err, "write %s", path);
+
+		unlink(tmp);
+		return r;
+	}
 	if (durable)
 		sync_parent(path);
 	return 0;
@@ -147,7 +161,8 @@ static int remove_folder(struct remover *r, int parent, const char *name, int de
 {
 	struct stat st;
 	char up[32];
-	rf_auto_close int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	rf_auto_close int fd =
+		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;

@@ -6,8 +6,10 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "base/base.h"
+#include "base/fs.h"
 
 static void assert_str(struct rf_str got, const char *want)
 {
@@ -274,6 +276,45 @@ static void uuids_are_version_4(void **state)
 	assert_false(rf_str_eq(u, rf_rand_uuid(&a)));
 }
 
+static void a_file_is_written_whole_and_read_back_under_its_cap(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	char dir[] = "/tmp/rf-base-XXXXXX";
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_str text = RF_STR_EMPTY;
+	struct stat st = { 0 };
+	const char *path = NULL;
+
+	assert_non_null(mkdtemp(dir));
+	path = rf_fs_path(&a, "%s/x", dir);
+	assert_int_equal(rf_fs_read(&a, path, 100, &text, &err), -RF_NOT_FOUND);
+	assert_int_equal(rf_fs_write(path, RF_LIT("hello"), 0640, true, &err), 0);
+	assert_int_equal(rf_fs_read(&a, path, 5, &text, &err), 0);
+	assert_str(text, "hello");
+	assert_int_equal(rf_fs_read(&a, path, 4, &text, &err), -RF_TOO_LARGE);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0640);
+	assert_int_equal(rf_fs_remove_tree(dir, &err), 0);
+	assert_false(rf_fs_exists(dir));
+}
+
+static void what_lies_ready_is_not_written_through(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	char dir[] = "/tmp/rf-base-XXXXXX";
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_str text = RF_STR_EMPTY;
+
+	/* Somebody expects our temporary name and puts a link there. */
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(rf_fs_write(rf_fs_path(&a, "%s/victim", dir), RF_LIT("his"), 0600, false, &err), 0);
+	assert_int_equal(symlink("victim", rf_fs_path(&a, "%s/secret.tmp", dir)), 0);
+	assert_int_equal(rf_fs_write(rf_fs_path(&a, "%s/secret", dir), RF_LIT("ours"), 0600, false, &err), 0);
+	assert_int_equal(rf_fs_read(&a, rf_fs_path(&a, "%s/victim", dir), 100, &text, &err), 0);
+	assert_str(text, "his");
+	assert_int_equal(rf_fs_remove_tree(dir, &err), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +334,8 @@ int main(void)
 		cmocka_unit_test(malformed_quantities_are_refused),
 		cmocka_unit_test(quantities_are_written_in_the_unit_that_fits),
 		cmocka_unit_test(uuids_are_version_4),
+		cmocka_unit_test(a_file_is_written_whole_and_read_back_under_its_cap),
+		cmocka_unit_test(what_lies_ready_is_not_written_through),
 	};
 
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
