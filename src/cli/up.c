@@ -47,7 +47,7 @@ struct child {
 
 struct up {
 	uv_loop_t loop;
-	uv_signal_t on_int, on_term;
+	uv_signal_t on_int, on_term, on_hangup;
 	uv_timer_t patience, watch_node; /* while stopping */
 	struct rf_arena arena;
 	struct rf_str data;
@@ -449,9 +449,11 @@ static void watch_signals(struct up *u)
 {
 	uv_signal_init(&u->loop, &u->on_int);
 	uv_signal_init(&u->loop, &u->on_term);
-	u->on_int.data = u->on_term.data = u;
+	uv_signal_init(&u->loop, &u->on_hangup);
+	u->on_int.data = u->on_term.data = u->on_hangup.data = u;
 	uv_signal_start(&u->on_int, on_signal, SIGINT);
 	uv_signal_start(&u->on_term, on_signal, SIGTERM);
+	uv_signal_start(&u->on_hangup, on_signal, SIGHUP); /* the terminal was closed */
 	uv_timer_init(&u->loop, &u->patience);
 	uv_timer_init(&u->loop, &u->watch_node);
 	u->patience.data = u->watch_node.data = u;
