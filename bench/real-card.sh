@@ -42,8 +42,10 @@ step "tenants become ready" until_true ready
 step "a share of 40 GiB runs" until_true status_is team-b steady Running
 step "its neighbour runs out at its cap of 20 GiB" runs_out
 step "while the first goes on" status_is team-b steady Running
-step "a whole card waits for the shares to end" "$rf" run -d -n bank --name whole --gpus 1 -- gpu-demo --memory 100Gi
+step "a whole card is asked for" "$rf" run -d -n bank --name whole --gpus 1 -- gpu-demo --memory 100Gi
 step "the tools see the share as the card" "$rf" run -n team-a --memory 10Gi -- nvidia-smi --query-gpu=name,memory.total --format=csv,noheader
+waits() { status_is team-b steady Running && status_is bank whole Pending; }
+step "the whole card waits while a share runs" waits
 step "a share ends well" until_true status_is team-b steady Completed
 step "then the whole card runs and ends well" until_true status_is bank whole Completed
 around() { ! "$rf" run -n team-a --name around --memory 1Gi -- sh -c 'unset LD_PRELOAD; exec gpu-demo --memory 8Gi --hold 20'; }

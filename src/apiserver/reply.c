@@ -6,6 +6,28 @@ static const char JSON[] = "application/json";
 
 /* --- status --------------------------------------------------------------------------------- */
 
+/* kubectl shows an Invalid by its kind, name and causes ("field: message") alone, so the cause is the
+ * message without the words that kubectl puts before it, cut where the field ends. */
+static void write_cause(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
+			const struct rf_kind *k)
+{
+	rf_auto(buf) opening = RF_BUF_INIT;
+	struct rf_str rest = rf_str(err->msg), field = RF_STR_EMPTY;
+
+	rf_buf_printf(&opening, "%s \"%.*s\" is invalid: ", k->kind, RF_STR(name));
+	if (rf_str_starts(rest, rf_buf_str(&opening)))
+		rest = rf_str_skip(rest, opening.n);
+	if (!rf_str_cut(&rest, ':', &field)) {
+		rest = field;
+		field = RF_LIT("object");
+	}
+	rf_buf_puts(out, ",\"causes\":[{\"reason\":\"FieldValueInvalid\",\"field\":");
+	rf_json_write_str(out, field);
+	rf_buf_puts(out, ",\"message\":");
+	rf_json_write_str(out, rf_str_trim(rest));
+	rf_buf_puts(out, "}]");
+}
+
 /* Kubernetes names the resource in the details of most errors, the kind in those of Invalid. */
 static void write_details(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
 			  const struct rf_kind *k)
@@ -18,11 +40,8 @@ static void write_details(struct rf_buf *out, const struct rf_err *err, struct r
 	}
 	rf_buf_printf(out, "\"group\":\"%s\",\"kind\":\"%s\"", k->group,
 		      err->code == RF_INVALID ? k->kind : k->plural);
-	if (err->code == RF_INVALID) {
-		rf_buf_puts(out, ",\"causes\":[{\"reason\":\"FieldValueInvalid\",\"message\":");
-		rf_json_write_str(out, rf_str(err->msg));
-		rf_buf_puts(out, "}]");
-	}
+	if (err->code == RF_INVALID)
+		write_cause(out, err, name, k);
 	if (err->code == RF_EXHAUSTED)
 		rf_buf_puts(out, ",\"retryAfterSeconds\":1");
 	rf_buf_add_c(out, '}');

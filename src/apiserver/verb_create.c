@@ -17,6 +17,7 @@ static int prepare(struct rf_req *r, const struct rf_kind *k, struct rf_json *o,
 	drop_status(o, k);
 	if (rf_meta_create(r, k, o, err) < 0)
 		return -err->code;
+	r->route.name = rf_json_str_at(o, "metadata", "name"); /* for the answer's details */
 	rf_default(r->a, k, o);
 	rf_default_new(r->a, k, o);
 	if (rf_meta_validate(o, err) < 0)
@@ -47,7 +48,6 @@ int rf_verb_create(struct rf_req *r, struct rf_err *err)
 
 	if (rf_read_object(r, &o, err) < 0 || prepare(r, k, o, err) < 0)
 		return -err->code;
-	r->route.name = rf_json_str_at(o, "metadata", "name"); /* for the answer's details */
 	if (rf_write_begin(r->api, err) < 0)
 		return -err->code;
 	if (write_new(r, k, o, err) < 0) {

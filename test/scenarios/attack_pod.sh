@@ -347,12 +347,12 @@ says "a pod whose fence cannot be taken over is ended" "spoiled it" ends team-a 
 check "and its card is free" eventually 20 bash -c "! $RINGFENCE gpus -o json | grep -q '\"tenants\": \"[a-z]'"
 
 # --- a simulated card is a file its pod may write; that harms this card alone ------------------------
-echo "env -u LD_PRELOAD sh -c 'head -c 8000000 /dev/zero | tr "\\\\0" "\\\\377" | dd of=\$(ls /ringfence/dev/nvidia*) conv=notrunc status=none'; ls /ringfence/dev" |
+echo 'head -c 8000000 /dev/zero | tr "\0" "\377" | env -u LD_PRELOAD dd of="$(ls /ringfence/dev/nvidia*)" conv=notrunc status=none; ls /ringfence/dev' |
 	pod bank scribbler '{"resources":{"limits":{"ringfence.io/gpu":"1"}}}'
 out=$(ends bank scribbler)
 card=$(grep -o '^nvidia[0-9]' <<<"$out" | tr -dc 0-9)
 gone bank scribbler
-check "a card that answers no more is taken out of service" eventually 20 bash -c "'$RINGFENCE' gpus | grep 'gpu-$card ' | grep -q ringfence.io/"
+check "a card that answers no more is taken out of service" eventually 20 bash -c "'$RINGFENCE' gpus | grep 'gpu-$card ' | grep -q gpu-lost"
 echo 'gpu-demo --memory 1Gi' | pod lab spared '{"resources":{"limits":{"ringfence.io/gpu":"1"}}}'
 says "the next pod runs on another" "allocated 1024 MiB" ends lab spared
 done_testing

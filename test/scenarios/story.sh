@@ -19,6 +19,8 @@ says "and not in another tenant's" no \
 says "the cards are listed" "NVIDIA H200" "$RINGFENCE" gpus
 says "as JSON too" '"card": "gpu-1"' "$RINGFENCE" gpus -o json
 
+refuses "a misspelt field of a Tenant is named, once" 'The Tenant "typo" is invalid: tenant typo: spec.isolaton: there is no such field' \
+	kubectl apply -f <(sed -n '/^apiVersion/,/^---/p' tenants.yaml | sed '/^---/,$d; s/name: team-a/name: typo/; s/isolation:/isolaton:/')
 refuses "a privileged pod is refused, by name and reason" 'privileged (container "main" must not set securityContext.privileged=true)' \
 	kubectl apply -f privileged.yaml
 
