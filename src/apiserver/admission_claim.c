@@ -6,10 +6,12 @@
 #include "tenant/tenant.h"
 
 #define COMPUTE_WHOLE 1000
+#define RESULTS_MAX 32 /* as Kubernetes has it */
 
 struct find {
 	struct rf_str driver, pool, device;
-	int64_t memory; /* of the device found; -1: the slice does not say */
+	int64_t generation; /* the newest of the pool so far: older slices are about to go */
+	int64_t memory;	    /* of the device found; -1: the slice does not say */
 	int64_t compute;
 	bool found;
 };
@@ -30,11 +32,17 @@ static int find_in_slice(void *ctx, const struct rf_row *row)
 	rf_auto(arena) a = RF_ARENA_INIT;
 	const struct rf_json *devices;
 	struct rf_json *o = NULL;
+	int64_t generation = 0;
 
 	if (rf_json_parse(&a, row->json, &o, NULL) < 0 ||
 	    !rf_str_eq(rf_json_str_at(o, "spec", "driver"), f->driver) ||
 	    !rf_str_eq(rf_json_str_at(o, "spec", "pool", "name"), f->pool))
 		return 0;
+	generation = rf_json_int(rf_json_at(o, "spec", "pool", "generation"), 0);
+	if (generation < f->generation)
+		return 0;
+	f->found &= generation == f->generation;
+	f->generation = generation;
 	devices = rf_json_at(o, "spec", "devices");
 	for (size_t i = 0; i < rf_json_len(devices); i++) {
 		const struct rf_json *d = rf_json_item(devices, i);
@@ -44,7 +52,6 @@ static int find_in_slice(void *ctx, const struct rf_row *row)
 		f->found = true;
 		f->memory = capacity(d, "memory", -1);
 		f->compute = capacity(d, "compute", COMPUTE_WHOLE);
-		return 1;
 	}
 	return 0;
 }
@@ -56,12 +63,11 @@ static int find_device(struct rf_req *r, const struct rf_json *result, struct fi
 			     .each = find_in_slice,
 			     .ctx = f };
 
-	*f = (struct find){ rf_json_str_at(result, "driver"),
-			    rf_json_str_at(result, "pool"),
-			    rf_json_str_at(result, "device"),
-			    -1,
-			    COMPUTE_WHOLE,
-			    false };
+	*f = (struct find){ .driver = rf_json_str_at(result, "driver"),
+			    .pool = rf_json_str_at(result, "pool"),
+			    .device = rf_json_str_at(result, "device"),
+			    .memory = -1,
+			    .compute = COMPUTE_WHOLE };
 	if (rf_store_list(r->api->store, &l, err) < 0)
 		return -err->code;
 	if (f->found)
@@ -187,6 +193,12 @@ static int check_allocation(struct rf_req *r, const struct rf_json *old, const s
 			err, RF_INVALID,
 			"status.allocation: Invalid value: field is immutable; delete the claim "
 			"and make a new one");
+	if (rf_json_len(results) > RESULTS_MAX)
+		return rf_fail(
+			err, RF_INVALID,
+			"status.allocation.devices.results: Too many: %zu: must have at most "
+			"%d items",
+			rf_json_len(results), RESULTS_MAX);
 	for (size_t i = 0; i < rf_json_len(results); i++)
 		if (check_result(r, o, results, i, err) < 0)
 			return -err->code;

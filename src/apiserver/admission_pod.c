@@ -2,9 +2,8 @@
 #include "apiserver/admission.h"
 
 #include "apiserver/index.h"
-#include "apiserver/quota.h"
 #include "policy/podsecurity.h"
-#include "tenant/tenant.h"
+#include "tenant/admit.h"
 
 /* --- pod security --------------------------------------------------------------------------- */
 
@@ -49,60 +48,37 @@ static int check_account(struct rf_req *r, const struct rf_json *pod, struct rf_
 		RF_STR(ns), RF_STR(name), RF_STR(name));
 }
 
-/* A pod that names its node passes the scheduler by, and with it every rule about who may meet. */
-static int check_placement(struct rf_req *r, const struct rf_json *pod, struct rf_err *err)
-{
-	if (rf_json_str_at(pod, "spec", "nodeName").n == 0 || rf_user_is_platform(&r->user))
-		return 0;
-	return rf_fail(err, RF_FORBIDDEN,
-		       "spec.nodeName may only be set by the scheduler; leave it out, or use "
-		       "spec.nodeSelector");
-}
-
 /* --- GPUs and the tenant -------------------------------------------------------------------- */
 
-static int read_tenant(struct rf_req *r, struct rf_str name, struct rf_tenant *ret,
-		       struct rf_err *err)
+/* In whole units, rounded up: no quota is exceeded by rounding. */
+static int64_t used_by(struct rf_req *r, struct rf_str tenant, struct rf_str resource)
 {
-	struct rf_json *o;
-	int n = rf_store_get(r->api->store, r->a, rf_kind_get("tenants"), RF_STR_EMPTY, name, &o,
-			     err);
-
-	if (n == -RF_NOT_FOUND)
-		return rf_fail(
-			err, RF_FORBIDDEN,
-			"namespace \"%.*s\" belongs to tenant \"%.*s\", which does not exist; "
-			"create the Tenant or remove the namespace's label %s",
-			RF_STR(r->route.ns), RF_STR(name), RF_TENANT_LABEL);
-	if (n < 0)
-		return n;
-	if (rf_json_at(o, "metadata", "deletionTimestamp") != NULL)
-		return rf_fail(err, RF_FORBIDDEN, "tenant \"%.*s\" is being deleted", RF_STR(name));
-	return rf_tenant_parse(r->a, o, ret, err);
+	return (rf_index_tenant_used(r->api->store, tenant, resource) + 999) / 1000;
 }
 
-static int check_tenant(struct rf_req *r, const struct rf_json *pod, struct rf_err *err)
+static int judge_pod(struct rf_req *r, const struct rf_json *pod, struct rf_err *err)
 {
 	struct rf_str name = rf_index_tenant_of(r->api->store, r->a, r->route.ns);
-	struct rf_gpu_ask ask;
-	struct rf_tenant t;
+	struct rf_admission ask = { .pod = pod,
+				    .ns = r->route.ns,
+				    .tenant_name = name,
+				    .platform = rf_user_is_platform(&r->user) };
+	struct rf_json *tenant = NULL;
+	int n = 0;
 
-	if (rf_gpu_ask_of_pod(pod, &ask, err) < 0)
-		return -err->code;
-	if (name.n == 0) {
-		if (!rf_gpu_ask_any(&ask))
-			return 0;
-		return rf_fail(
-			err, RF_FORBIDDEN,
-			"asks for GPUs, but namespace \"%.*s\" belongs to no tenant; use a "
-			"tenant's namespace or ask an administrator to create a Tenant for it",
-			RF_STR(r->route.ns));
+	if (name.n > 0) {
+		n = rf_store_get(r->api->store, r->a, rf_kind_get("tenants"), RF_STR_EMPTY, name,
+				 &tenant, err);
+		if (n < 0 && n != -RF_NOT_FOUND)
+			return n;
+		ask.tenant = n == 0 ? tenant : NULL;
+		ask.used = (struct rf_tenant_use){
+			used_by(r, name, RF_LIT("requests." RF_RES_GPU)),
+			used_by(r, name, RF_LIT("requests." RF_RES_GPU_MEMORY)),
+			used_by(r, name, RF_LIT("pods")),
+		};
 	}
-	if (read_tenant(r, name, &t, err) < 0)
-		return -err->code;
-	if (rf_gpu_ask_any(&ask) && rf_tenant_allows(&t, pod, &ask, err) < 0)
-		return -err->code;
-	return rf_quota_check_tenant(r->api, r->a, &t, pod, err);
+	return rf_tenant_admit(r->a, &ask, err);
 }
 
 int rf_admit_pod(struct rf_req *r, struct rf_json *pod, struct rf_err *err)
@@ -111,8 +87,7 @@ int rf_admit_pod(struct rf_req *r, struct rf_json *pod, struct rf_err *err)
 
 	if (rf_store_get(r->api->store, r->a, rf_kind_get("namespaces"), RF_STR_EMPTY, r->route.ns,
 			 &ns, err) < 0 ||
-	    check_security(r, ns, pod, err) < 0 || check_account(r, pod, err) < 0 ||
-	    check_placement(r, pod, err) < 0)
+	    check_security(r, ns, pod, err) < 0 || check_account(r, pod, err) < 0)
 		return -err->code;
-	return check_tenant(r, pod, err);
+	return judge_pod(r, pod, err);
 }

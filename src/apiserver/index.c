@@ -59,16 +59,29 @@ static void charge(struct rf_arena *a, struct rf_charges *c, struct rf_str resou
 	c->at[c->n++] = (struct rf_charge){ resource, milli };
 }
 
+/* Another name for whole cards. */
+static bool is_card(struct rf_str resource)
+{
+	for (size_t i = 0; rf_gpu_name(i) != NULL; i++)
+		if (rf_str_is(resource, rf_gpu_name(i)))
+			return true;
+	return false;
+}
+
+/* Cards that were asked for by another name count under ringfence's too: a quota on that is a quota
+ * on all cards, whatever they are called. */
 static void charge_map(struct rf_arena *a, struct rf_charges *c, const char *prefix,
 		       const struct rf_json *map, bool add)
 {
 	for (size_t i = 0; i < rf_json_len(map); i++) {
+		struct rf_str key = map->members[i].key;
 		int64_t milli;
 
-		if (rf_quantity_milli(rf_json_str(map->members[i].value), &milli, NULL) == 0)
-			charge(a, c,
-			       rf_arena_printf(a, "%s%.*s", prefix, RF_STR(map->members[i].key)),
-			       milli, add);
+		if (rf_quantity_milli(rf_json_str(map->members[i].value), &milli, NULL) < 0)
+			continue;
+		charge(a, c, rf_arena_printf(a, "%s%.*s", prefix, RF_STR(key)), milli, add);
+		if (is_card(key))
+			charge(a, c, rf_arena_printf(a, "%s%s", prefix, RF_RES_GPU), milli, add);
 	}
 }
 

@@ -12,7 +12,8 @@ int rf_index_open(struct rf_store *s, struct rf_err *err);
 int rf_index_apply(struct rf_store *s, const struct rf_kind *k, const struct rf_json *before,
 		   const struct rf_json *after, struct rf_err *err);
 
-/* What one pod is charged with: "pods", "requests.cpu", "limits.memory", "requests.ringfence.io/gpu". */
+/* What one pod is charged with: "pods", "requests.cpu", "limits.memory", "requests.ringfence.io/gpu" (all
+ * whole cards, by whatever name they were asked for, and under that name too). */
 struct rf_charge {
 	struct rf_str resource;
 	int64_t milli;

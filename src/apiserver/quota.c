@@ -2,12 +2,7 @@
 
 #include "apiserver/index.h"
 #include "apiserver/write.h"
-
-#define REMEDY_GPU                                                                                 \
-	"; wait for a pod of the tenant to end, lower ringfence.io/gpu or "                        \
-	"ringfence.io/gpu-memory, or "                                                             \
-	"ask for a larger Tenant quota"
-#define REMEDY "; delete what is no longer needed or ask for a larger quota"
+#include "tenant/admit.h"
 
 /* --- keys of hard --------------------------------------------------------------------------- */
 
@@ -90,47 +85,6 @@ static int read_quotas(struct rf_api *api, struct rf_arena *a, struct rf_str ns,
 
 /* --- checking ------------------------------------------------------------------------------- */
 
-struct excess {
-	struct rf_arena *a;
-	struct rf_buf asked, used, limited;
-};
-
-static void excess_done(struct excess *e)
-{
-	rf_buf_done(&e->asked);
-	rf_buf_done(&e->used);
-	rf_buf_done(&e->limited);
-}
-
-static void add_part(struct rf_arena *a, struct rf_buf *b, struct rf_str key, int64_t milli)
-{
-	rf_buf_printf(b, "%s%.*s=%.*s", b->n > 0 ? "," : "", RF_STR(key),
-		      RF_STR(amount_text(a, key, milli)));
-}
-
-static void compare(struct excess *e, struct rf_str key, int64_t ask, int64_t used, int64_t limit)
-{
-	if (ask <= 0 || ask <= limit - used)
-		return;
-	add_part(e->a, &e->asked, key, ask);
-	add_part(e->a, &e->used, key, used);
-	add_part(e->a, &e->limited, key, limit);
-}
-
-static int refuse(struct excess *e, const char *of, struct rf_str name, struct rf_err *err)
-{
-	bool gpu = rf_str_contains(rf_buf_str(&e->asked), RF_LIT("gpu"));
-	int r = 0;
-
-	if (e->asked.n > 0)
-		r = rf_fail(err, RF_FORBIDDEN,
-			    "exceeded quota: %s%.*s, requested: %s, used: %s, limited: %s%s", of,
-			    RF_STR(name), e->asked.p, e->used.p, e->limited.p,
-			    gpu ? REMEDY_GPU : REMEDY);
-	excess_done(e);
-	return r;
-}
-
 /* A quota on cpu or memory only means something if every container says what it takes. */
 static int must_say(const struct rf_json *pod, struct rf_str key, struct rf_str quota,
 		    struct rf_err *err)
@@ -163,23 +117,24 @@ static int check_one(struct rf_api *api, struct rf_arena *a, const struct rf_jso
 	const struct rf_json *hard = rf_json_at(quota, "spec", "hard");
 	struct rf_str name = rf_json_str_at(quota, "metadata", "name");
 	struct rf_str ns = rf_json_str_at(o, "metadata", "namespace");
-	struct excess e = { a, RF_BUF_INIT, RF_BUF_INIT, RF_BUF_INIT };
+	rf_auto(excess) e = RF_EXCESS_INIT;
 
 	for (size_t i = 0; i < rf_json_len(hard); i++) {
 		struct rf_str key = hard->members[i].key;
 		const struct rf_kind *counted = counted_kind(key);
-		int64_t limit = 0, ask = counted == k ? 1000 : 0;
+		int64_t limit = 0, used = 0, ask = counted == k ? 1000 : 0;
 
 		if (counted == NULL)
 			ask = rf_charges_get(charges, pod_key(a, key));
 		rf_quantity_milli(rf_json_str(hard->members[i].value), &limit, NULL);
-		if (counted == NULL && rf_kind_is(k, "pods") && must_say(o, key, name, err) < 0) {
-			excess_done(&e);
+		if (counted == NULL && rf_kind_is(k, "pods") && must_say(o, key, name, err) < 0)
 			return -err->code;
-		}
-		compare(&e, key, ask, used_of(api, a, ns, key), limit);
+		used = used_of(api, a, ns, key);
+		if (ask > 0 && ask > limit - used)
+			rf_excess_add(&e, key, amount_text(a, key, ask), amount_text(a, key, used),
+				      amount_text(a, key, limit));
 	}
-	return refuse(&e, "", name, err);
+	return rf_excess_refuse(&e, "", name, err);
 }
 
 /* With or without a quota: what cannot be counted now would be a wrong count when one is made. */
@@ -215,29 +170,6 @@ int rf_quota_check(struct rf_api *api, struct rf_arena *a, const struct rf_kind 
 		if (check_one(api, a, rf_json_item(quotas, i), k, o, &charges, err) < 0)
 			return -err->code;
 	return 0;
-}
-
-int rf_quota_check_tenant(struct rf_api *api, struct rf_arena *a, const struct rf_tenant *t,
-			  const struct rf_json *pod, struct rf_err *err)
-{
-	const struct {
-		struct rf_str key;
-		int64_t limit; /* -1: none */
-	} LIMITS[] = {
-		{ RF_LIT("requests." RF_RES_GPU), t->quota_gpus },
-		{ RF_LIT("requests." RF_RES_GPU_MEMORY), t->quota_gpu_memory },
-		{ RF_LIT("pods"), t->quota_pods },
-	};
-	struct excess e = { a, RF_BUF_INIT, RF_BUF_INIT, RF_BUF_INIT };
-	struct rf_charges charges = { 0 };
-
-	rf_charges_of_pod(a, pod, &charges);
-	for (size_t i = 0; i < RF_COUNT(LIMITS); i++)
-		if (LIMITS[i].limit >= 0)
-			compare(&e, LIMITS[i].key, rf_charges_get(&charges, LIMITS[i].key),
-				rf_index_tenant_used(api->store, t->name, LIMITS[i].key),
-				LIMITS[i].limit * 1000);
-	return refuse(&e, "tenant ", t->name, err);
 }
 
 int rf_quota_check_bytes(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,

@@ -148,6 +148,30 @@ static void the_refusal_says_what_is_asked_used_and_limited(void **state)
 	clean();
 }
 
+static void cards_count_by_whatever_name_they_were_asked_for(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, BLUE_A, world_pod(&w, "first", "{'limits':{'nvidia.com/gpu':3}}"));
+	world_create(&w, BLUE_B, world_pod(&w, "second", GPU("1")));
+	assert_true(rf_str_is(used("blue-a", "requests.ringfence.io/gpu"), "3"));
+	refused(world_try(alice, &w, BLUE_B,
+			  world_pod(&w, "third", "{'limits':{'nvidia.com/gpu':2}}"), &err),
+		&err,
+		"exceeded quota: tenant blue, requested: requests.ringfence.io/gpu=2, used: "
+		"requests.ringfence.io/gpu=4, limited: requests.ringfence.io/gpu=5");
+	assert_ok(world_try(alice, &w, BLUE_B,
+			    world_pod(&w, "third", "{'limits':{'nvidia.com/gpu':1}}"), &err),
+		  err);
+	assert_int_equal(world_try(alice, &w, BLUE_B,
+				   world_pod(&w, "both",
+					     "{'limits':{'nvidia.com/gpu':1,"
+					     "'ringfence.io/gpu':1}}"),
+				   &err),
+			 -RF_INVALID);
+	clean();
+}
+
 static void a_pod_that_ended_gives_its_quota_back_at_once(void **state)
 {
 	struct rf_err err = RF_ERR_INIT;
@@ -477,15 +501,22 @@ static int allocate(const char *ns, const char *device, struct rf_err *err)
 		rf_arena_printf(&w.a, "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims", ns);
 	struct rf_json *o = world_create(
 		&w, path.p, rf_json_make(&w.a, "{'metadata':{'name':%s},'spec':{}}", device));
+	struct rf_json *written = NULL;
+	int r = 0;
 
 	rf_json_set(&w.a, o, RF_LIT("status"),
 		    rf_json_make(&w.a,
 				 "{'allocation':{'devices':{'results':[{'request':'c',"
 				 "'driver':'ringfence.io','pool':'pool','device':%s,"
+				 "'shareID':'0f8fad5b-d9cb-469f-a165-70867728950e',"
 				 "'consumedCapacity':{'memory':'1Gi','compute':'10'}}]}}}",
 				 device));
-	return rf_kube_update(w.admin, &w.a, rf_arena_printf(&w.a, "%s/%s/status", path.p, device),
-			      o, NULL, err);
+	r = rf_kube_update(w.admin, &w.a, rf_arena_printf(&w.a, "%s/%s/status", path.p, device), o,
+			   &written, err);
+	if (r == 0)
+		assert_true(rf_json_equal(rf_json_at(o, "status", "allocation"),
+					  rf_json_at(written, "status", "allocation")));
+	return r;
 }
 
 static void sharing_tenant(const char *name, const char *isolation, const char *domain)
@@ -520,6 +551,38 @@ static void tenants_meet_on_a_card_only_in_their_trust_domain(void **state)
 	assert_int_equal(allocate("white", "gpu-0", &err), -RF_CONFLICT);
 	assert_ok(allocate("white", "gpu-1", &err), err);
 	assert_int_equal(allocate("red", "gpu-1", &err), -RF_CONFLICT);
+	/* The pool is told of anew: what only the old slice knows is gone. */
+	world_create(&w, "/apis/resource.k8s.io/v1/resourceslices",
+		     rf_json_make(&w.a, "{'metadata':{'name':'a-newer'},'spec':{'driver':"
+					"'ringfence.io','nodeName':'pool','pool':{'name':'pool',"
+					"'generation':2},'devices':[{'name':'gpu-2','capacity':{"
+					"'memory':{'value':'80Gi'}}}]}}"));
+	assert_ok(allocate("white", "gpu-2", &err), err);
+	assert_int_equal(allocate("blue-a", "gpu-0", &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "is in no ResourceSlice"));
+}
+
+static void a_claim_has_so_many_results_and_no_more(void **state)
+{
+	struct rf_str path = RF_LIT("/apis/resource.k8s.io/v1/namespaces/blue-b/resourceclaims");
+	struct rf_json *o = world_create(
+		&w, path.p, rf_json_make(&w.a, "{'metadata':{'name':'wide'},'spec':{}}"));
+	struct rf_json *results = rf_json_array(&w.a);
+	struct rf_err err = RF_ERR_INIT;
+
+	for (int i = 0; i < 33; i++)
+		rf_json_push(&w.a, results,
+			     rf_json_make(&w.a,
+					  "{'request':'c','driver':'ringfence.io','pool':'pool',"
+					  "'device':%S}",
+					  rf_arena_printf(&w.a, "gpu-%d", i)));
+	rf_json_set(&w.a, o, RF_LIT("status"),
+		    rf_json_make(&w.a, "{'allocation':{'devices':{'results':%j}}}", results));
+	assert_int_equal(rf_kube_update(w.admin, &w.a,
+					rf_arena_printf(&w.a, "%s/wide/status", path.p), o, NULL,
+					&err),
+			 -RF_INVALID);
+	assert_non_null(strstr(err.msg, "must have at most 32 items"));
 }
 
 /* --- nodes ---------------------------------------------------------------------------------- */
@@ -552,6 +615,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_clients_never_exceed_the_tenants_quota),
 		cmocka_unit_test(the_refusal_says_what_is_asked_used_and_limited),
+		cmocka_unit_test(cards_count_by_whatever_name_they_were_asked_for),
 		cmocka_unit_test(a_pod_that_ended_gives_its_quota_back_at_once),
 		cmocka_unit_test(a_dry_run_takes_no_quota),
 		cmocka_unit_test(quota_survives_a_restart),
@@ -569,6 +633,7 @@ int main(void)
 		cmocka_unit_test(nobody_hands_on_what_he_does_not_have),
 		cmocka_unit_test(pod_security_follows_the_namespace),
 		cmocka_unit_test(tenants_meet_on_a_card_only_in_their_trust_domain),
+		cmocka_unit_test(a_claim_has_so_many_results_and_no_more),
 		cmocka_unit_test(a_node_writes_only_what_is_its_own),
 	};
 

@@ -1,23 +1,18 @@
 /* The objects that carry a placement: claim, binding, and what a pod's status says about them. */
 #include "control/private.h"
 
-/* Which resource a container asked with: that is what its request stands for. */
-static const struct rf_json *limits_of(const struct rf_json *pod, struct rf_str container)
+static struct rf_gpu_ask ask_of(const struct rf_json *pod, struct rf_str container)
 {
 	const struct rf_json *list = rf_json_at(pod, "spec", "containers");
+	struct rf_gpu_ask ask = { 0 };
 
 	for (size_t i = 0; i < rf_json_len(list); i++) {
 		const struct rf_json *c = rf_json_item(list, i);
 
 		if (rf_str_eq(rf_json_str_at(c, "name"), container))
-			return rf_json_at(c, "resources", "limits");
+			(void)rf_gpu_ask_of_container(c, &ask, NULL);
 	}
-	return NULL;
-}
-
-static bool asked_whole(const struct rf_json *pod, struct rf_str container)
-{
-	return rf_json_get(limits_of(pod, container), RF_LIT(RF_RES_GPU_MEMORY)) == NULL;
+	return ask;
 }
 
 static bool first_of_container(const struct rf_sched_decision *d, size_t i)
@@ -62,7 +57,7 @@ static struct rf_json *requests_of(struct rf_arena *a, const struct rf_json *pod
 				       "{'deviceClassName':'" RF_DEVICE_CLASS "','allocationMode':"
 				       "'ExactCount','count':%d}",
 				       count_of(d, g->container));
-		if (!asked_whole(pod, g->container))
+		if (ask_of(pod, g->container).share_bytes > 0)
 			rf_json_set(a, exactly, RF_LIT("capacity"),
 				    rf_json_make(a, "{'requests':%j}", capacity_of(a, g)));
 		rf_json_push(a, all,
@@ -83,6 +78,8 @@ struct rf_json *rf_claim_object(struct rf_arena *a, const struct rf_json *pod,
 		rf_kube_owner_ref(a, pod), requests_of(a, pod, d));
 }
 
+/* Every result has an id of its own: several may name the same device, even in one claim. A whole
+ * card consumes all there is of it, so that nobody takes it for free. */
 static struct rf_json *results_of(struct rf_arena *a, const struct rf_sched_decision *d)
 {
 	struct rf_json *all = rf_json_array(a);
@@ -93,8 +90,9 @@ static struct rf_json *results_of(struct rf_arena *a, const struct rf_sched_deci
 		rf_json_push(a, all,
 			     rf_json_make(a,
 					  "{'request':%S,'driver':'" RF_DRIVER "','pool':%S,"
-					  "'device':%S,'consumedCapacity':%j}",
-					  g->container, d->node, g->device, capacity_of(a, g)));
+					  "'device':%S,'shareID':%S,'consumedCapacity':%j}",
+					  g->container, d->node, g->device, rf_rand_uuid(a),
+					  capacity_of(a, g)));
 	}
 	return all;
 }
@@ -130,6 +128,8 @@ struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, st
 		rf_kube_name(pod), rf_kube_namespace(pod), rf_kube_uid(pod), node);
 }
 
+/* Where the kubelet is to hand a container its part of the claim. What was asked for by another
+ * name comes through the device plugin of that name. NULL: that is true of all containers. */
 struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
 				   struct rf_str claim, const struct rf_sched_decision *d)
 {
@@ -137,17 +137,19 @@ struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod
 
 	for (size_t i = 0; i < d->n_grants; i++) {
 		struct rf_str container = d->grants[i].container;
+		struct rf_gpu_ask ask = ask_of(pod, container);
+		const char *name = ask.name != NULL ? ask.name : RF_RES_GPU_MEMORY;
 
-		if (first_of_container(d, i))
-			rf_json_push(
-				a, mappings,
-				rf_json_make(
-					a,
-					"{'containerName':%S,'requestName':%S,'resourceName':%s}",
-					container, container,
-					asked_whole(pod, container) ? RF_RES_GPU
-								    : RF_RES_GPU_MEMORY));
+		if (!first_of_container(d, i) ||
+		    !rf_str_starts(rf_str(name), RF_LIT("ringfence.io/")))
+			continue;
+		rf_json_push(a, mappings,
+			     rf_json_make(a,
+					  "{'containerName':%S,'requestName':%S,'resourceName':%s}",
+					  container, container, name));
 	}
+	if (rf_json_len(mappings) == 0)
+		return NULL;
 	return rf_json_make(a,
 			    "{'metadata':{'uid':%S},'status':{'extendedResourceClaimStatus':"
 			    "{'resourceClaimName':%S,'requestMappings':%j}}}",

@@ -11,10 +11,19 @@ struct rf_control_opts {
 	uint16_t listen_port;        /* 0: the last one, or any that is free */
 	const char *pki_dir;         /* ca.crt and ca.key, for the dashboard's certificate */
 	const char *data_dir;        /* where the dashboard's token and port are kept */
+	const char *scheduler_name;  /* place only pods that name this scheduler; NULL: all that name
+					none, "default-scheduler" or "ringfence" */
+	/* The admission webhook of a Kubernetes cluster; NULL: none is served. It is served whether or
+	 * not this process leads. */
+	const char *webhook_address;
+	uint16_t webhook_port;	     /* 0: any that is free */
+	const char *webhook_service; /* the Service's name, for the certificate; NULL:
+					"ringfence-webhook" */
 };
 
-/* Waits for the API server, takes the lease, serves the dashboard (printing "dashboard URL"), prints "control ready" on stdout, and works until
- * SIGTERM or SIGINT: 0. A lost lease is an error: whoever started the process starts it again. */
+/* Waits for the API server, serves the webhook (printing "webhook URL") and the dashboard (printing
+ * "dashboard URL"), takes the lease, prints "control ready" on stdout, and works until SIGTERM or SIGINT:
+ * 0. A lost lease is an error: whoever started the process starts it again. */
 int rf_control_run(const struct rf_control_opts *opts, struct rf_err *err);
 
 #endif

@@ -39,10 +39,12 @@ static void feed_node(struct rf_control *c, const struct rf_json *before,
 }
 
 /* Pods that asked for another scheduler count once they are bound, and are not placed. */
-static bool is_for_us(const struct rf_json *pod)
+bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler)
 {
 	struct rf_str name = rf_json_str_at(pod, "spec", "schedulerName");
 
+	if (scheduler != NULL)
+		return rf_str_is(name, scheduler);
 	return name.n == 0 || rf_str_is(name, "ringfence") || rf_str_is(name, "default-scheduler");
 }
 
@@ -54,9 +56,11 @@ void rf_control_feed_pod(struct rf_control *c, const struct rf_json *pod, struct
 
 	if (rf_sched_read_pod(&a, pod, &p, &err) < 0)
 		p.unsupported = rf_arena_printf(&a, "%s", err.msg);
+	if (p.unsupported.n == 0)
+		p.unsupported = rf_control_set_aside(c, rf_kube_uid(pod));
 	if (node.n > 0)
 		p.node = node;
-	if (p.node.n > 0 || is_for_us(pod))
+	if (p.node.n > 0 || rf_pod_is_for_us(pod, c->opts->scheduler_name))
 		rf_sched_put_pod(c->sched, &p);
 }
 
@@ -69,40 +73,51 @@ void rf_control_feed_claim(struct rf_control *c, const struct rf_json *claim)
 	rf_sched_put_claim(c->sched, &v);
 }
 
+struct pool { /* the slices of one node */
+	RF_VEC(const struct rf_json *) slices;
+};
+
+static void sort_slices(struct rf_control *c, struct rf_arena *a, struct rf_map *pools)
+{
+	const struct rf_map_slot *slot = NULL;
+	const struct rf_json *o = NULL;
+
+	while ((o = rf_informer_next(c->informers[RF_I_SLICES], &slot)) != NULL) {
+		struct rf_str node = rf_sched_slice_node(o);
+		struct pool *pool = node.n > 0 ? rf_map_get(pools, node) : NULL;
+
+		if (node.n == 0)
+			continue;
+		if (pool == NULL) {
+			pool = rf_arena_new(a, struct pool);
+			(void)rf_map_set(pools, node, pool);
+		}
+		rf_vec_push(&pool->slices, o);
+	}
+}
+
 /* A node's cards may be spread over several slices: all are read again when one changes. */
 void rf_control_feed_slices(struct rf_control *c)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	const struct rf_map_slot *slot = NULL;
-	const struct rf_json *o = NULL;
-	struct rf_map now = RF_MAP_INIT;
-	struct list {
-		struct rf_sched_device *at;
-		size_t n;
-	} *list = NULL;
+	struct rf_map pools = RF_MAP_INIT;
 
-	while ((o = rf_informer_next(c->informers[RF_I_SLICES], &slot)) != NULL) {
-		struct rf_str node = rf_json_str_at(o, "spec", "nodeName");
-
-		if (!rf_str_is(rf_json_str_at(o, "spec", "driver"), RF_DRIVER) || node.n == 0)
-			continue;
-		list = rf_map_get(&now, node);
-		if (list == NULL) {
-			list = rf_arena_new(&a, struct list);
-			(void)rf_map_set(&now, node, list);
-		}
-		rf_sched_read_slice(&a, o, &list->at, &list->n);
-	}
-	for (slot = NULL; (slot = rf_map_next(&c->sliced, slot)) != NULL;) {
-		if (rf_map_get(&now, rf_map_key(slot)) == NULL)
+	sort_slices(c, &a, &pools);
+	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&c->sliced, slot)) != NULL;) {
+		if (rf_map_get(&pools, rf_map_key(slot)) == NULL)
 			rf_sched_put_devices(c->sched, rf_map_key(slot), NULL, 0);
 	}
-	for (slot = NULL; (slot = rf_map_next(&now, slot)) != NULL;) {
-		list = slot->value;
-		rf_sched_put_devices(c->sched, rf_map_key(slot), list->at, list->n);
+	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&pools, slot)) != NULL;) {
+		struct pool *pool = slot->value;
+		struct rf_sched_device *devices = NULL;
+		size_t n = 0;
+
+		if (rf_sched_read_pool(&a, pool->slices.at, pool->slices.n, &devices, &n))
+			rf_sched_put_devices(c->sched, rf_map_key(slot), devices, n);
 		(void)rf_map_set(&c->sliced, rf_map_key(slot), c);
+		rf_vec_done(&pool->slices);
 	}
-	rf_map_done(&now);
+	rf_map_done(&pools);
 }
 
 static void feed_pod(struct rf_control *c, const struct rf_json *before,

@@ -2,11 +2,17 @@
  * can be repeated; a process that dies between two of them is resumed from what the API says. */
 #include "control/private.h"
 
+#include <stdio.h>
+
 /* Per turn, so that the lease is renewed in time and events are heard. */
 #define BINDS_MAX 64
 #define WAITS_MAX 32
 /* With many pods waiting every release changes all their reasons; nobody reads that fast. */
 #define RETELL_MS 3000
+/* A pod that cannot be placed (its claim is refused, say) must not hold up the others: it is set
+ * aside for a while, and longer each time. */
+#define SET_ASIDE_MS 250
+#define SET_ASIDE_MAX_MS 30000
 
 struct turn {
 	struct rf_control *c;
@@ -32,6 +38,100 @@ static struct rf_str claim_path(struct rf_arena *a, struct rf_str ns, struct rf_
 				const char *sub)
 {
 	return rf_kube_path(a, &RF_RESOURCECLAIMS, ns, name, sub);
+}
+
+/* --- what is remembered of a pod, by its uid in told ------------------------------------------ */
+
+struct memory {
+	bool told; /* why it waits */
+	uint64_t told_ms;
+	unsigned failures; /* to place it, in a row */
+	uint64_t failed_ms;
+	bool aside; /* until it is tried again, the others do not plan around it */
+	char why[512];
+};
+
+static struct memory *remember(struct rf_control *c, struct rf_str uid)
+{
+	struct memory *m = rf_map_get(&c->told, uid);
+
+	if (m == NULL) {
+		m = rf_new(struct memory);
+		(void)rf_map_set(&c->told, uid, m);
+	}
+	return m;
+}
+
+/* Was this pod told a reason only just now? The first one is told at once. */
+static bool told_lately(struct rf_control *c, struct rf_str uid)
+{
+	struct memory *m = remember(c, uid);
+	uint64_t now = uv_now(&c->loop);
+
+	if (m->told && now - m->told_ms < RETELL_MS)
+		return true;
+	m->told = true;
+	m->told_ms = now;
+	return false;
+}
+
+struct rf_str rf_control_set_aside(const struct rf_control *c, struct rf_str uid)
+{
+	const struct memory *m = rf_map_get(&c->told, uid);
+
+	return m != NULL && m->aside ? rf_str(m->why) : RF_STR_EMPTY;
+}
+
+static bool pause_is_over(const struct rf_control *c, const struct memory *m)
+{
+	uint64_t pause = (uint64_t)SET_ASIDE_MS << RF_MIN(m->failures, 10u);
+
+	return uv_now(&c->loop) - m->failed_ms >= RF_MIN(pause, (uint64_t)SET_ASIDE_MAX_MS);
+}
+
+/* Brings back the pods whose pause is over; says whether others are still set aside. */
+static bool bring_back(struct rf_control *c)
+{
+	const struct rf_map_slot *slot = NULL;
+	const struct rf_json *pod = NULL;
+	bool due = false, more = false;
+
+	while ((slot = rf_map_next(&c->told, slot)) != NULL) {
+		const struct memory *m = slot->value;
+
+		due |= m->aside && pause_is_over(c, m);
+		more |= m->aside && !pause_is_over(c, m);
+	}
+	while (due && (pod = rf_informer_next(c->informers[RF_I_PODS], &slot)) != NULL) {
+		struct memory *m = rf_map_get(&c->told, rf_kube_uid(pod));
+
+		if (m == NULL || !m->aside || !pause_is_over(c, m))
+			continue;
+		m->aside = false;
+		rf_control_feed_pod(c, pod, RF_STR_EMPTY);
+	}
+	return more;
+}
+
+/* The server's word against this pod alone; what ails the server ails all of them. */
+static bool is_the_pods_fault(const struct rf_err *err)
+{
+	return err->code != RF_UNAVAILABLE && err->code != RF_TIMEOUT && err->code != RF_NOT_FOUND;
+}
+
+/* The first failure is usually a race: it is planned again at once. */
+static void note_failure(struct turn *t, const struct rf_json *pod,
+			 const struct rf_sched_decision *d, const struct rf_err *err)
+{
+	struct memory *m = remember(t->c, d->uid);
+
+	rf_warn("pod %.*s/%.*s: %s; planning again", RF_STR(d->ns), RF_STR(d->name), err->msg);
+	if (!is_the_pods_fault(err) || m->failures++ == 0)
+		return;
+	m->failed_ms = uv_now(&t->c->loop);
+	m->aside = true;
+	snprintf(m->why, sizeof(m->why), "a place was found, but: %.400s; trying again", err->msg);
+	rf_control_feed_pod(t->c, pod, RF_STR_EMPTY);
 }
 
 /* --- the claim -------------------------------------------------------------------------------- */
@@ -87,13 +187,14 @@ static int tell_pod_its_claim(struct turn *t, const struct rf_json *pod,
 			      const struct rf_sched_decision *d, struct rf_err *err)
 {
 	struct rf_str claim = rf_pod_claim_name(t->a, pod);
+	struct rf_json *patch = rf_pod_claim_patch(t->a, pod, claim, d);
 
-	if (rf_str_eq(rf_json_str_at(pod, "status", "extendedResourceClaimStatus",
-				     "resourceClaimName"),
-		      claim))
+	if (patch == NULL || rf_str_eq(rf_json_str_at(pod, "status", "extendedResourceClaimStatus",
+						      "resourceClaimName"),
+				       claim))
 		return 0;
 	if (rf_kube_patch(t->c->kube, t->a, rf_kube_path(t->a, &RF_PODS, d->ns, d->name, "status"),
-			  RF_PATCH_MERGE, rf_pod_claim_patch(t->a, pod, claim, d), NULL, err) < 0)
+			  RF_PATCH_MERGE, patch, NULL, err) < 0)
 		return rf_wrap(err, "write its status");
 	return 0;
 }
@@ -149,38 +250,6 @@ static void drop_claim(struct turn *t, const struct rf_sched_decision *d, const 
 	t->again = true;
 }
 
-static void do_bind(struct turn *t, const struct rf_json *pod, const struct rf_sched_decision *d)
-{
-	struct rf_err err = RF_ERR_INIT;
-	int rc = bind_pod(t, pod, d, &err);
-
-	t->binds++;
-	if (rc == 0) {
-		tell_bound(t, pod, d);
-		return;
-	}
-	rf_warn("pod %.*s/%.*s: %s; planning again", RF_STR(d->ns), RF_STR(d->name), err.msg);
-	if (rc == -RF_NOT_FOUND)
-		drop_claim(t, d, pod); /* the pod went while we worked */
-	t->c->claims_due = true;
-	t->again = true;
-}
-
-/* Was this pod told a reason only just now? The first one is told at once. */
-static bool told_lately(struct rf_control *c, struct rf_str uid)
-{
-	uint64_t *told = rf_map_get(&c->told, uid), now = uv_now(&c->loop);
-
-	if (told != NULL && now - *told < RETELL_MS)
-		return true;
-	if (told == NULL) {
-		told = rf_new(uint64_t);
-		(void)rf_map_set(&c->told, uid, told);
-	}
-	*told = now;
-	return false;
-}
-
 static void do_wait(struct turn *t, const struct rf_json *pod, const struct rf_sched_decision *d)
 {
 	struct rf_json *patch = rf_pod_waits_patch(t->a, pod, d->reason, wall_ms());
@@ -204,6 +273,24 @@ static void do_wait(struct turn *t, const struct rf_json *pod, const struct rf_s
 	rf_info("pod %.*s/%.*s: waits: %.*s", RF_STR(d->ns), RF_STR(d->name), RF_STR(d->reason));
 	(void)rf_kube_event(t->c->kube, pod, "Warning", "FailedScheduling", "ringfence-control",
 			    "%.*s", RF_STR(d->reason));
+}
+
+static void do_bind(struct turn *t, const struct rf_json *pod, const struct rf_sched_decision *d)
+{
+	struct rf_err err = RF_ERR_INIT;
+	int rc = bind_pod(t, pod, d, &err);
+
+	t->binds++;
+	if (rc == 0) {
+		free(rf_map_del(&t->c->told, d->uid));
+		tell_bound(t, pod, d);
+		return;
+	}
+	note_failure(t, pod, d, &err);
+	if (rc == -RF_NOT_FOUND)
+		drop_claim(t, d, pod); /* the pod went while we worked */
+	t->c->claims_due = true;
+	t->again = true;
 }
 
 static void do_release(struct turn *t, const struct rf_json *pod, const struct rf_sched_decision *d)
@@ -238,6 +325,7 @@ bool rf_control_place(struct rf_control *c)
 	struct turn t = { .c = c, .a = &a };
 	struct rf_sched_decision *all = NULL;
 	size_t n = 0, i = 0;
+	bool aside = bring_back(c);
 
 	rf_sched_cycle(c->sched, &a, &all, &n);
 	for (i = 0; i < n && !t.again && t.binds < BINDS_MAX && rf_control_leads(c); i++)
@@ -246,5 +334,5 @@ bool rf_control_place(struct rf_control *c)
 		c->pods_due = true;
 		rf_control_wake(c, 0);
 	}
-	return !t.again && !t.later;
+	return !t.again && !t.later && !aside;
 }

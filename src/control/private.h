@@ -8,6 +8,7 @@
 #include "control/control.h"
 #include "kube/kube.h"
 #include "sched/sched.h"
+#include "tenant/admit.h"
 #include "tenant/tenant.h"
 #include "web/web.h"
 
@@ -66,7 +67,7 @@ struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *cla
 				   const struct rf_json *pod, const struct rf_sched_decision *d,
 				   int64_t now_ms);
 struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, struct rf_str node);
-/* Merge patch: status.extendedResourceClaimStatus. */
+/* Merge patch: status.extendedResourceClaimStatus. NULL: there is nothing to tell. */
 struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
 				   struct rf_str claim, const struct rf_sched_decision *d);
 /* Strategic patch: condition PodScheduled=False. NULL if the pod says so already. */
@@ -77,6 +78,66 @@ struct rf_str rf_claim_owner(const struct rf_json *claim,
 			     const char *field); /* the pod's "name", "uid" */
 /* pod: what has that name now, NULL if nothing has. */
 bool rf_claim_orphaned(const struct rf_json *claim, const struct rf_json *pod);
+
+/* --- admission reviews of Kubernetes (webhook_review.c, webhook_recent.c) ------------------------ */
+
+/* Pods that were admitted a moment ago and that the informers have yet to show. It only makes refusals
+ * earlier: the scheduler counts claims, whatever is forgotten here. */
+#define RF_RECENTS_MAX 256
+#define RF_RECENT_MS 5000
+struct rf_recent {
+	char ns[64], name[256], uid[64]; /* uid empty: not known */
+	struct rf_tenant_use use;
+	int64_t until_ms;
+};
+struct rf_recents {
+	struct rf_recent at[RF_RECENTS_MAX];
+	size_t n;
+};
+/* A second one of the name replaces the first; when full, the oldest goes. */
+void rf_recents_put(struct rf_recents *r, struct rf_str ns, struct rf_str name, struct rf_str uid,
+		    const struct rf_tenant_use *use, int64_t now_ms);
+/* Adds those of the tenant's namespaces, but for ns/name; drops what is shown or too old. */
+void rf_recents_count(struct rf_recents *r, const struct rf_cluster *c, struct rf_str tenant,
+		      struct rf_str ns, struct rf_str name, int64_t now_ms,
+		      struct rf_tenant_use *use);
+
+struct rf_reviewer {
+	struct rf_cluster cluster; /* get and next of tenants, namespaces and pods */
+	const char *scheduler;	   /* ringfence's name as a scheduler */
+	bool synced;		   /* the cluster is all there */
+	int64_t now_ms;		   /* of a clock that never goes back */
+	struct rf_recents recents;
+};
+enum rf_review { RF_REVIEW_MUTATE, RF_REVIEW_VALIDATE };
+/* An AdmissionReview with the answer, as text in the arena. An error: what came is no review of
+ * admission.k8s.io/v1, or it is malformed where it must be understood. The arena's cap bounds what the
+ * review may grow to. */
+int rf_webhook_review(struct rf_reviewer *r, struct rf_arena *a, enum rf_review what,
+		      struct rf_str body, struct rf_str *ret, struct rf_err *err);
+
+/* --- the webhook's certificates (certificates.c) -------------------------------------------------- */
+
+#define RF_WEBHOOK_SECRET "ringfence-webhook"
+struct rf_webhook_keys { /* PEM */
+	struct rf_str ca_cert, ca_key, cert, key;
+};
+/* RF_INVALID: not to be used (any longer), and why. The CA comes first: bad_ca says that it is at fault. */
+int rf_webhook_keys_check(const struct rf_webhook_keys *k, const char *service, int64_t now_ms,
+			  bool *bad_ca, struct rf_err *err);
+/* A new serving certificate, and a new CA too if new_ca. */
+int rf_webhook_keys_make(struct rf_arena *a, const char *service, bool new_ca,
+			 struct rf_webhook_keys *k, struct rf_err *err);
+/* The Secret's keys, made or renewed where they are not fit for use. When replicas meet, the first to
+ * write wins and the others take what it wrote. */
+int rf_webhook_keys_get(struct rf_kube *k, struct rf_arena *a, const char *service, int64_t now_ms,
+			struct rf_webhook_keys *ret, struct rf_err *err);
+/* Writes keys over what was read (NULL: nothing was there). RF_EXISTS, RF_CONFLICT: somebody was faster. */
+int rf_webhook_keys_put(struct rf_kube *k, struct rf_arena *a, const struct rf_json *secret,
+			const struct rf_webhook_keys *keys, struct rf_err *err);
+/* A strategic merge patch that gives every webhook of the configuration this CA; NULL if all have it. */
+struct rf_json *rf_webhook_ca_patch(struct rf_arena *a, const struct rf_json *configuration,
+				    struct rf_str ca_cert);
 
 /* --- the lease (lease.c) ----------------------------------------------------------------- */
 
@@ -146,21 +207,35 @@ struct rf_control {
 	bool ready, stopping;
 	struct rf_tls *dashboard_tls;
 	struct rf_web *dashboard;
+	struct rf_webhook *webhook;
 };
 
 /* Runs what is due after the given pause; sooner if that was asked for already. */
 void rf_control_wake(struct rf_control *c, uint64_t ms);
 bool rf_control_leads(const struct rf_control *c);
+void rf_control_fail(struct rf_control *c, const struct rf_err *err); /* ends the process, for this */
 
 /* Each returns false if something has to be tried again. */
 bool rf_control_tenants(struct rf_control *c); /* tenants.c */
 bool rf_control_place(struct rf_control *c);   /* placing.c */
+/* Why this pod is not to be placed for the moment; empty if it is (placing.c). */
+struct rf_str rf_control_set_aside(const struct rf_control *c, struct rf_str uid);
 bool rf_control_collect(struct rf_control *c); /* collect.c */
 
 /* Serves the page if one was asked for (dashboard.c). */
 int rf_control_dashboard(struct rf_control *c, struct rf_err *err);
 
+/* Serves admission reviews if asked to, whether this process leads or not (webhook.c). again: the API
+ * server did not let us have the certificate, and may do so later. */
+int rf_control_webhook(struct rf_control *c, bool *again, struct rf_err *err);
+/* What its timer does: certificate and configurations as they should be. look_again: also read the
+ * Secret, though it is not due. */
+int rf_webhook_tend(struct rf_webhook *w, bool look_again, struct rf_err *err);
+uint16_t rf_webhook_port(const struct rf_webhook *w);
+void rf_webhook_stop(struct rf_webhook *w); /* NULL is fine; the loop must run on */
+
 /* Feeding the model (feed.c). */
+bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler);
 void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_json *after);
 void rf_control_feed_slices(struct rf_control *c);
 void rf_control_feed_pod(struct rf_control *c, const struct rf_json *pod, struct rf_str node);

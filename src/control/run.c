@@ -15,7 +15,7 @@ static void stop(struct rf_control *c)
 	uv_stop(&c->loop);
 }
 
-static void fail(struct rf_control *c, const struct rf_err *err)
+void rf_control_fail(struct rf_control *c, const struct rf_err *err)
 {
 	c->failed = *err;
 	stop(c);
@@ -151,7 +151,7 @@ static void on_lease(uv_timer_t *timer)
 			"the lease is lost; another control leads, or the API server "
 			"could not be reached for %d s",
 			RF_LEASE_S);
-		fail(c, &err);
+		rf_control_fail(c, &err);
 		return;
 	}
 	if (!led && rf_control_leads(c))
@@ -223,17 +223,29 @@ static int configure(struct rf_control *c, struct rf_err *err)
 	return rf_kube_new(&c->config, &c->kube, err);
 }
 
+static int reach_server(struct rf_control *c, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str text = RF_STR_EMPTY;
+
+	if (c->kube == NULL && configure(c, err) < 0)
+		return -err->code;
+	return rf_kube_raw(c->kube, &a, RF_LIT("/readyz"), &text, err);
+}
+
 /* The kubeconfig may not be written yet and the server may not be up: both are looked for often,
- * because a whole platform waits for this. */
+ * because a whole platform waits for this. The webhook comes before the lease: it is served by whoever
+ * does not lead, too. */
 static void on_begin(uv_timer_t *timer)
 {
 	struct rf_control *c = timer->data;
-	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_err err = RF_ERR_INIT;
-	struct rf_str text = RF_STR_EMPTY;
+	bool again = true;
+	int rc = reach_server(c, &err);
 
-	if ((c->kube == NULL && configure(c, &err) < 0) ||
-	    rf_kube_raw(c->kube, &a, RF_LIT("/readyz"), &text, &err) < 0) {
+	if (rc == 0)
+		rc = rf_control_webhook(c, &again, &err);
+	if (rc < 0 && again) {
 		/* A kubeconfig may be replaced while the server starts: read it anew. */
 		rf_kube_free(c->kube);
 		c->kube = NULL;
@@ -241,8 +253,8 @@ static void on_begin(uv_timer_t *timer)
 		uv_timer_start(&c->begin_timer, on_begin, BEGIN_RETRY_MS, 0);
 		return;
 	}
-	if (rf_control_dashboard(c, &err) < 0 || start_informers(c, &err) < 0) {
-		fail(c, &err);
+	if (rc < 0 || rf_control_dashboard(c, &err) < 0 || start_informers(c, &err) < 0) {
+		rf_control_fail(c, &err);
 		return;
 	}
 	on_lease(&c->lease_timer);
@@ -287,6 +299,7 @@ static void tear_down(struct rf_control *c)
 			rf_informer_stop(c->informers[i]);
 	}
 	rf_web_stop(c->dashboard);
+	rf_webhook_stop(c->webhook);
 	for (size_t i = 0; i < RF_COUNT(own); i++)
 		uv_close(own[i], NULL);
 	uv_run(&c->loop, UV_RUN_DEFAULT); /* until all of it is closed, the informers' part too */

@@ -206,6 +206,67 @@ static void drift_is_repaired(void **state)
 	rf_tenant_plan_done(&p);
 }
 
+/* What kube-apiserver 1.36 returns for what was written: with its own fields, defaults and way to
+ * spell amounts. A tenant must come to rest there too. */
+static void objects_as_kubernetes_returns_them_are_left_alone(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *t = tenant(b, "{'owners':[{'kind':'User','name':'alice'},{'kind':"
+				      "'ServiceAccount','name':'ci','namespace':'build'}],'quota':"
+				      "{'gpus':1000,'gpuMemory':'80Gi','pods':20000}}");
+	const char *meta = "'uid':'0f8fad5b-d9cb-469f-a165-70867728950e','resourceVersion':'77',"
+			   "'creationTimestamp':'2026-11-15T00:00:00Z','managedFields':[{'manager':"
+			   "'ringfence','operation':'Update','apiVersion':'v1','fieldsType':"
+			   "'FieldsV1','fieldsV1':{}}]";
+	const char *rows[] = {
+		"{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'team-a',%s,'labels':"
+		"{'app.kubernetes.io/managed-by':'ringfence','kubernetes.io/"
+		"metadata.name':'team-a',"
+		"'pod-security.kubernetes.io/enforce':'restricted',"
+		"'pod-security.kubernetes.io/enforce-version':'latest','ringfence.io/tenant':"
+		"'team-a'}},'spec':{'finalizers':['kubernetes']},'status':{'phase':'Active'}}",
+		"{'apiVersion':'v1','kind':'ResourceQuota','metadata':{'name':'ringfence',"
+		"'namespace':'team-a',%s,'labels':{'app.kubernetes.io/managed-by':'ringfence',"
+		"'ringfence.io/tenant':'team-a'}},'spec':{'hard':{'pods':'20k',"
+		"'requests.nvidia.com/gpu':'1k','requests.ringfence.io/gpu':'1k',"
+		"'requests.ringfence.io/"
+		"gpu-memory':'80Gi'}},'status':{'hard':{'pods':'20k'},'used':"
+		"{'pods':'0'}}}",
+		"{'apiVersion':'v1','kind':'ServiceAccount','metadata':{'name':'ringfence-owner',"
+		"'namespace':'team-a',%s,'labels':{'app.kubernetes.io/managed-by':'ringfence',"
+		"'ringfence.io/tenant':'team-a'}},'secrets':[{'name':'ringfence-owner-token'}],"
+		"'imagePullSecrets':[{'name':'registry'}]}",
+		"{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'RoleBinding','metadata':"
+		"{'name':'ringfence-owner','namespace':'team-a',%s,'labels':"
+		"{'app.kubernetes.io/managed-by':'ringfence','ringfence.io/tenant':'team-a'}},"
+		"'subjects':[{'kind':'User','apiGroup':'rbac.authorization.k8s.io','name':'alice'},"
+		"{'kind':'ServiceAccount','name':'ci','namespace':'build'},{'kind':'ServiceAccount'"
+		","
+		"'name':'ringfence-owner','namespace':'team-a'}],'roleRef':{'apiGroup':"
+		"'rbac.authorization.k8s.io','kind':'ClusterRole','name':'ringfence-tenant-owner'}"
+		"}",
+		"{'apiVersion':'ringfence.io/v1alpha1','kind':'Queue','metadata':{'name':'team-a',"
+		"%s,'generation':1,'labels':{'app.kubernetes.io/managed-by':'ringfence',"
+		"'ringfence.io/tenant':'team-a'}},'spec':{'weight':1}}",
+	};
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_str row = rf_str(rows[i]), head = RF_STR_EMPTY;
+
+		rf_str_cut(&row, '%', &head);
+		rf_json_push(&b->a, b->objects,
+			     rf_json_make(&b->a, rf_arena_printf(&b->a, "%.*s%s%.*s", RF_STR(head),
+								 meta, RF_STR(rf_str_skip(row, 1)))
+							 .p));
+	}
+	expect(b, t, "", "Reconciled");
+	rf_json_set_str(
+		&b->a,
+		rf_json_at(thing(b, &RF_RESOURCEQUOTAS, "team-a", "ringfence"), "spec", "hard"),
+		"requests.nvidia.com/gpu", RF_LIT("1001"));
+	expect(b, t, "patch resourcequotas team-a/ringfence", "Reconciled");
+}
+
 static void a_binding_to_another_role_is_replaced(void **state)
 {
 	struct bench *b = *state;
@@ -341,6 +402,24 @@ static struct rf_sched_decision decision(void)
 					   .n_grants = 3 };
 }
 
+/* A UUID of version 4 each, in lower case, and no two alike: Kubernetes refuses others. */
+static void check_share_ids(const struct rf_json *results)
+{
+	for (size_t i = 0; i < rf_json_len(results); i++) {
+		struct rf_str id = rf_json_str_at(rf_json_item(results, i), "shareID");
+
+		assert_int_equal(id.n, 36);
+		for (size_t k = 0; k < 36; k++)
+			assert_true(k == 8 || k == 13 || k == 18 || k == 23
+					    ? id.p[k] == '-'
+					    : strchr("0123456789abcdef", id.p[k]) != NULL);
+		assert_int_equal(id.p[14], '4');
+		for (size_t k = 0; k < i; k++)
+			assert_false(
+				rf_str_eq(id, rf_json_str_at(rf_json_item(results, k), "shareID")));
+	}
+}
+
 static void a_claim_says_what_was_asked_and_what_was_granted(void **state)
 {
 	struct bench *b = *state;
@@ -360,6 +439,7 @@ static void a_claim_says_what_was_asked_and_what_was_granted(void **state)
 			"'count':1,'capacity':{'requests':{'memory':'1Gi','compute':'250'}}}}]")));
 	full = rf_claim_allocated(&b->a, claim, pod, &d, NOW);
 	assert_null(rf_json_at(claim, "status"));
+	check_share_ids(rf_json_at(full, "status", "allocation", "devices", "results"));
 	assert_true(rf_str_is(
 		rf_json_str_at(rf_json_item(rf_json_at(full, "status", "reservedFor"), 0), "uid"),
 		"0f8fad5b-d9cb"));
@@ -372,6 +452,7 @@ static void a_claim_says_what_was_asked_and_what_was_granted(void **state)
 		assert_true(rf_str_eq(read.grants[i].container, three[i].container));
 		assert_int_equal(read.grants[i].bytes, three[i].bytes);
 		assert_int_equal(read.grants[i].milli, three[i].milli);
+		assert_int_equal(read.grants[i].whole, i < 2);
 	}
 }
 
@@ -393,6 +474,51 @@ static void a_pod_is_told_its_claim_and_its_node(void **state)
 	o = rf_pod_binding(&b->a, pod, d.node);
 	assert_true(rf_str_is(rf_json_str_at(o, "target", "name"), "n1"));
 	assert_true(rf_str_is(rf_json_str_at(o, "metadata", "uid"), "0f8fad5b-d9cb"));
+}
+
+/* The device plugin of that name serves it; the kubelet must not look for it in the claim. */
+static void what_was_asked_for_by_another_name_is_not_mapped(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_decision d = decision();
+	struct rf_json *pod = gpu_pod(b), *o = NULL, *big = NULL;
+
+	big = rf_json_at(rf_json_item(rf_json_at(pod, "spec", "containers"), 0), "resources");
+	rf_json_set(&b->a, big, RF_LIT("limits"), rf_json_make(&b->a, "{'nvidia.com/gpu':'2'}"));
+	assert_true(rf_json_equal(
+		rf_json_at(rf_claim_object(&b->a, pod, &d), "spec", "devices", "requests"),
+		rf_json_at(rf_claim_object(&b->a, gpu_pod(b), &d), "spec", "devices",
+			   "requests"))); /* the claim is the same by any name */
+	o = rf_pod_claim_patch(&b->a, pod, RF_LIT("train-0f8fad5b"), &d);
+	assert_true(rf_json_equal(
+		rf_json_at(o, "status", "extendedResourceClaimStatus"),
+		rf_json_make(&b->a, "{'resourceClaimName':'train-0f8fad5b','requestMappings':["
+				    "{'containerName':'small','requestName':'small','resourceName':"
+				    "'ringfence.io/gpu-memory'}]}")));
+	d.n_grants = 2; /* both of them the big container's */
+	assert_null(rf_pod_claim_patch(&b->a, pod, RF_LIT("train-0f8fad5b"), &d));
+}
+
+static void only_pods_of_our_scheduler_are_placed(void **state)
+{
+	static const struct {
+		const char *pod;
+		bool alone, beside; /* without a name of our own, and as "ringfence" */
+	} rows[] = {
+		{ "{'spec':{}}", true, false },
+		{ "{'spec':{'schedulerName':'default-scheduler'}}", true, false },
+		{ "{'spec':{'schedulerName':'ringfence'}}", true, true },
+		{ "{'spec':{'schedulerName':'ringfence2'}}", false, false },
+		{ "{'spec':{'schedulerName':'volcano'}}", false, false },
+	};
+	struct bench *b = *state;
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		const struct rf_json *pod = rf_json_make(&b->a, rows[i].pod);
+
+		assert_int_equal(rf_pod_is_for_us(pod, NULL), rows[i].alone);
+		assert_int_equal(rf_pod_is_for_us(pod, "ringfence"), rows[i].beside);
+	}
 }
 
 static void a_reason_to_wait_is_written_only_when_it_changes(void **state)
@@ -494,6 +620,7 @@ int main(void)
 		TEST(a_new_tenant_gets_everything_quota_before_people),
 		TEST(what_is_right_is_left_alone),
 		TEST(drift_is_repaired),
+		TEST(objects_as_kubernetes_returns_them_are_left_alone),
 		TEST(a_binding_to_another_role_is_replaced),
 		TEST(a_namespace_of_another_tenant_is_not_taken),
 		TEST(a_namespace_in_use_is_not_taken_but_an_empty_one_is),
@@ -504,6 +631,8 @@ int main(void)
 		TEST(a_status_is_written_once_and_keeps_its_time),
 		TEST(a_claim_says_what_was_asked_and_what_was_granted),
 		TEST(a_pod_is_told_its_claim_and_its_node),
+		TEST(what_was_asked_for_by_another_name_is_not_mapped),
+		TEST(only_pods_of_our_scheduler_are_placed),
 		TEST(a_reason_to_wait_is_written_only_when_it_changes),
 		TEST(a_claim_outlives_its_pod_only_until_it_is_collected),
 		TEST(a_lease_is_taken_when_free_expired_or_its_holder_dead),

@@ -112,6 +112,15 @@ static bool asks_share(const struct rf_sched_pod *pod)
 
 /* --- reasons that no node can change ----------------------------------------------------- */
 
+static int64_t count_devices(const struct rf_sched_pod *pod)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < pod->n_containers; i++)
+		n += pod->containers[i].ask.cards + (pod->containers[i].ask.share_bytes > 0);
+	return n;
+}
+
 static struct rf_str hopeless(struct rf_arena *a, const struct pending *p,
 			      const struct rf_party *party)
 {
@@ -141,6 +150,12 @@ static struct rf_str hopeless(struct rf_arena *a, const struct pending *p,
 			"tenant %.*s has isolation %s, which shares no card; ask for "
 			"whole cards (" RF_RES_GPU ") or change the Tenant's isolation",
 			RF_STR(party->tenant), rf_isolation_name(party->isolation));
+	if (count_devices(pod) > RF_CLAIM_DEVICES_MAX)
+		return rf_arena_printf(
+			a,
+			"asks for %lld devices, and a claim holds at most %d; split the work into "
+			"several pods",
+			(long long)count_devices(pod), RF_CLAIM_DEVICES_MAX);
 	return RF_STR_EMPTY;
 }
 
@@ -286,6 +301,9 @@ static void decide(struct cycle *c, const struct pending *p, struct rf_sched_dec
 		keep_promise(c, p, party, d);
 		return;
 	}
+	d->reason = rf_quota_reason(c->a, &c->view, p->pod, party);
+	if (d->reason.n > 0)
+		return;
 	place = choose(c, p->pod, party, &plan, unfit);
 	if (place != NULL)
 		settle(c, place, &plan, p->pod, party, d);

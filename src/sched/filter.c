@@ -60,18 +60,57 @@ static bool in_good_company(const struct rf_place *p, const struct rf_party *par
 /* Pods without an os run on Linux, and so does every node that does not say otherwise. */
 static bool right_system(const struct rf_sched_node *n, const struct rf_sched_pod *pod)
 {
-	struct rf_sched_pair want = { RF_LIT("kubernetes.io/os"), pod->os };
+	struct rf_str want = pod->os.n > 0 ? pod->os : RF_LIT("linux"), has = RF_LIT("linux");
 
-	if (pod->os.n == 0 || rf_str_is(pod->os, "linux"))
-		return true;
-	return has_label(n, &want);
+	for (size_t i = 0; i < n->n_labels; i++) {
+		if (rf_str_is(n->labels[i].key, "kubernetes.io/os"))
+			has = n->labels[i].value;
+	}
+	return rf_str_eq(want, has);
+}
+
+/* Nodes that do not speak of these are not short of them: storage that nobody counts, and cards,
+ * which are counted by claims. */
+static bool may_be_unsaid(struct rf_str resource)
+{
+	for (size_t i = 0; rf_gpu_name(i) != NULL; i++) {
+		if (rf_str_is(resource, rf_gpu_name(i)))
+			return true;
+	}
+	return rf_str_is(resource, "ephemeral-storage");
+}
+
+static int64_t left_of(const struct rf_place *p, const struct rf_sched_amount *want)
+{
+	for (size_t i = 0; i < p->node->n_more; i++) {
+		if (rf_str_eq(p->node->more[i].name, want->name))
+			return p->more_left[i];
+	}
+	return may_be_unsaid(want->name) ? INT64_MAX : 0;
+}
+
+const struct rf_sched_amount *rf_place_lacks(const struct rf_place *p,
+					     const struct rf_sched_pod *pod, int64_t *ret_left)
+{
+	for (size_t i = 0; i < pod->n_more; i++) {
+		int64_t left = left_of(p, &pod->more[i]);
+
+		if (pod->more[i].n <= 0 || pod->more[i].n <= left)
+			continue;
+		*ret_left = RF_MAX(left, 0);
+		return &pod->more[i];
+	}
+	return NULL;
 }
 
 enum rf_unfit rf_filter_node(const struct rf_place *p, const struct rf_sched_pod *pod,
 			     const struct rf_party *party)
 {
 	const struct rf_sched_node *n = p->node;
+	int64_t left = 0;
 
+	if (pod->only_node.n > 0 && !rf_str_eq(pod->only_node, n->name))
+		return RF_UNFIT_PINNED;
 	if (!n->ready)
 		return RF_UNFIT_NOT_READY;
 	if (n->cordoned)
@@ -90,6 +129,8 @@ enum rf_unfit rf_filter_node(const struct rf_place *p, const struct rf_sched_pod
 		return RF_UNFIT_CPU;
 	if (pod->memory > 0 && pod->memory > p->memory_left)
 		return RF_UNFIT_MEMORY;
+	if (rf_place_lacks(p, pod, &left) != NULL)
+		return RF_UNFIT_RESOURCE;
 	return RF_FITS;
 }
 

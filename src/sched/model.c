@@ -62,6 +62,13 @@ static void own_pairs(struct rf_arena *a, struct rf_sched_pair **pairs, size_t n
 	}
 }
 
+static void own_amounts(struct rf_arena *a, struct rf_sched_amount **amounts, size_t n)
+{
+	*amounts = copy_array(a, *amounts, n, sizeof(**amounts));
+	for (size_t i = 0; i < n; i++)
+		own(a, &(*amounts)[i].name);
+}
+
 /* --- nodes and cards --------------------------------------------------------------------- */
 
 void rf_sched_put_node(struct rf_sched *s, const struct rf_sched_node *n)
@@ -71,6 +78,7 @@ void rf_sched_put_node(struct rf_sched *s, const struct rf_sched_node *n)
 	r->v = *n;
 	own(&r->a, &r->v.name);
 	own_pairs(&r->a, &r->v.labels, n->n_labels);
+	own_amounts(&r->a, &r->v.more, n->n_more);
 	r->v.taints = copy_array(&r->a, n->taints, n->n_taints, sizeof(*n->taints));
 	for (size_t i = 0; i < n->n_taints; i++) {
 		own(&r->a, &r->v.taints[i].key);
@@ -96,7 +104,6 @@ void rf_sched_put_devices(struct rf_sched *s, struct rf_str node,
 {
 	struct rf_rec_devices *r = rf_new(struct rf_rec_devices);
 
-	r->n = n;
 	r->v = copy_array(&r->a, devices, n, sizeof(*devices));
 	for (size_t i = 0; i < n; i++) {
 		own(&r->a, &r->v[i].name);
@@ -104,6 +111,10 @@ void rf_sched_put_devices(struct rf_sched *s, struct rf_str node,
 		own(&r->a, &r->v[i].fault);
 	}
 	qsort(r->v, n, sizeof(*r->v), by_device_name);
+	for (size_t i = 0; i < n; i++) { /* a card that is told of twice is one card */
+		if (r->n == 0 || !rf_str_eq(r->v[i].name, r->v[r->n - 1].name))
+			r->v[r->n++] = r->v[i];
+	}
 	drop_record(rf_map_set(&s->devices, node, r));
 }
 
@@ -143,8 +154,8 @@ void rf_sched_del_namespace(struct rf_sched *s, struct rf_str name)
 
 static void own_pod(struct rf_rec_pod *r, const struct rf_sched_pod *p)
 {
-	struct rf_str *const strings[] = { &r->v.uid,  &r->v.ns, &r->v.name,
-					   &r->v.node, &r->v.os, &r->v.unsupported };
+	struct rf_str *const strings[] = { &r->v.uid, &r->v.ns,	       &r->v.name,	 &r->v.node,
+					   &r->v.os,  &r->v.only_node, &r->v.unsupported };
 
 	r->v = *p;
 	for (size_t i = 0; i < RF_COUNT(strings); i++)
@@ -153,6 +164,7 @@ static void own_pod(struct rf_rec_pod *r, const struct rf_sched_pod *p)
 	for (size_t i = 0; i < p->n_containers; i++)
 		own(&r->a, &r->v.containers[i].name);
 	own_pairs(&r->a, &r->v.selector, p->n_selector);
+	own_amounts(&r->a, &r->v.more, p->n_more);
 	r->v.tolerations =
 		copy_array(&r->a, p->tolerations, p->n_tolerations, sizeof(*p->tolerations));
 	for (size_t i = 0; i < p->n_tolerations; i++) {

@@ -137,12 +137,15 @@ static void find_shares(struct rf_arena *a, const struct rf_sched_pod *pod, stru
 	qsort(s->items, s->n_items, sizeof(*s->items), larger_item_first);
 }
 
-static void grant(struct rf_plan *plan, struct rf_str container, const struct rf_card *c,
-		  int64_t bytes, int64_t milli)
+static struct rf_sched_grant *grant(struct rf_plan *plan, struct rf_str container,
+				    const struct rf_card *c, int64_t bytes, int64_t milli)
 {
-	plan->grants[plan->n++] = (struct rf_sched_grant){
+	struct rf_sched_grant *g = &plan->grants[plan->n++];
+
+	*g = (struct rf_sched_grant){
 		.container = container, .device = c->device->name, .bytes = bytes, .milli = milli
 	};
+	return g;
 }
 
 static struct slot *smallest_free(struct search *s)
@@ -170,7 +173,8 @@ static bool place_whole(struct search *s, const struct rf_sched_pod *pod, struct
 				return false;
 			c->whole = true;
 			grant(plan, pod->containers[i].name, c->card, c->card->device->memory,
-			      c->card->device->milli);
+			      c->card->device->milli)
+				->whole = true;
 		}
 	}
 	return true;

@@ -4,6 +4,8 @@
 
 #include "sched/sched.h"
 
+#define RF_CLAIM_DEVICES_MAX 32 /* resource.k8s.io/v1: AllocationResultsMaxSize */
+
 struct rf_sched {
 	struct rf_map nodes;	  /* name -> struct rf_rec_node */
 	struct rf_map devices;	  /* node's name -> struct rf_rec_devices */
@@ -74,9 +76,14 @@ struct rf_card {
 struct rf_place { /* a node */
 	const struct rf_sched_node *node;
 	int64_t cpu_left, memory_left, pods_left;
+	int64_t *more_left; /* beside node->more */
 	struct rf_guest *guests;
 	struct rf_card *cards; /* by name */
 	size_t n_cards;
+};
+
+struct rf_usage { /* what a tenant's claims hold */
+	int64_t cards, bytes;
 };
 
 struct rf_view {
@@ -86,10 +93,12 @@ struct rf_view {
 	size_t n;
 	struct rf_map by_name;	/* node's name -> place */
 	struct rf_map claim_of; /* pod's uid -> claim */
+	struct rf_map held;	/* tenant's name -> struct rf_usage */
 };
 void rf_view_init(struct rf_view *v, const struct rf_sched *s, struct rf_arena *a);
 void rf_view_done(struct rf_view *v);
-/* A pod's requests and its presence; a grant's card. */
+/* A pod's requests and its presence; a grant's card, and its tenant's quota. p may be NULL for a
+ * grant on a node that is gone. */
 void rf_view_add_pod(struct rf_view *v, struct rf_place *p, const struct rf_sched_pod *pod,
 		     const struct rf_party *party);
 void rf_view_add_grant(struct rf_view *v, struct rf_place *p, const struct rf_sched_grant *g,
@@ -102,6 +111,7 @@ int rf_sched_name_cmp(struct rf_str a, struct rf_str b);
 
 enum rf_unfit {
 	RF_FITS,
+	RF_UNFIT_PINNED, /* a DaemonSet's pod, and this is another node */
 	RF_UNFIT_NOT_READY,
 	RF_UNFIT_CORDONED,
 	RF_UNFIT_OS,
@@ -111,6 +121,7 @@ enum rf_unfit {
 	RF_UNFIT_PODS,
 	RF_UNFIT_CPU,
 	RF_UNFIT_MEMORY,
+	RF_UNFIT_RESOURCE,
 	RF_UNFIT_NO_CARDS, /* no card at all */
 	RF_UNFIT_CARDS,
 	RF_UNFIT_COUNT
@@ -118,8 +129,15 @@ enum rf_unfit {
 /* Everything but the cards. */
 enum rf_unfit rf_filter_node(const struct rf_place *p, const struct rf_sched_pod *pod,
 			     const struct rf_party *party);
+/* The first resource of which the pod asks for more than is left; NULL if there is none. */
+const struct rf_sched_amount *rf_place_lacks(const struct rf_place *p,
+					     const struct rf_sched_pod *pod, int64_t *ret_left);
 /* May this party use any part of this card, capacity aside? */
 bool rf_card_open_to(const struct rf_card *c, const struct rf_party *party);
+
+/* Why the tenant's quota does not leave room for the pod; empty if it does (quota.c). */
+struct rf_str rf_quota_reason(struct rf_arena *a, const struct rf_view *v,
+			      const struct rf_sched_pod *pod, const struct rf_party *party);
 
 struct rf_plan {
 	struct rf_sched_grant *grants;

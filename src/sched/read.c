@@ -4,14 +4,18 @@
 
 #define PODS_DEFAULT 110	       /* what a kubelet allows when nothing is said */
 #define WHOLE_BYTES (INT64_C(1) << 52) /* more than any card has: nothing fits beside it */
+#define RESOURCES_MAX 32	       /* of a pod; each is looked for in every container */
+#define NODE_RESOURCES_MAX 128
+#define REQUIRED "requiredDuringSchedulingIgnoredDuringExecution"
 
+/* Nothing is worth less than nothing: a negative amount would be room that is not there. */
 static int64_t milli_of(const struct rf_json *v)
 {
 	int64_t n = 0;
 
 	if (v == NULL || (v->type != RF_JSON_STRING && v->type != RF_JSON_NUMBER))
 		return 0;
-	return rf_quantity_milli(v->text, &n, NULL) < 0 ? 0 : n;
+	return rf_quantity_milli(v->text, &n, NULL) < 0 ? 0 : RF_MAX(n, 0);
 }
 
 static int64_t whole_of(const struct rf_json *v)
@@ -20,7 +24,14 @@ static int64_t whole_of(const struct rf_json *v)
 
 	if (v == NULL || (v->type != RF_JSON_STRING && v->type != RF_JSON_NUMBER))
 		return 0;
-	return rf_quantity_value(v->text, &n, NULL) < 0 ? 0 : n;
+	return rf_quantity_value(v->text, &n, NULL) < 0 ? 0 : RF_MAX(n, 0);
+}
+
+/* Cards are counted by claims, and the rest of these has fields of its own. */
+static bool is_counted_elsewhere(struct rf_str resource)
+{
+	return rf_str_is(resource, "cpu") || rf_str_is(resource, "memory") ||
+	       rf_str_is(resource, "pods") || rf_str_starts(resource, RF_LIT("ringfence.io/"));
 }
 
 static struct rf_sched_pair *read_pairs(struct rf_arena *a, const struct rf_json *o, size_t *ret_n)
@@ -62,6 +73,20 @@ static void read_taints(struct rf_arena *a, const struct rf_json *list, struct r
 	}
 }
 
+static void read_more(struct rf_arena *a, const struct rf_json *have, struct rf_sched_node *n)
+{
+	size_t most = rf_json_is(have, RF_JSON_OBJECT) ? have->n : 0;
+
+	most = RF_MIN(most, (size_t)NODE_RESOURCES_MAX);
+	n->more = rf_arena_array(a, struct rf_sched_amount, RF_MAX(most, 1));
+	for (size_t i = 0; i < most; i++) {
+		if (!is_counted_elsewhere(have->members[i].key))
+			n->more[n->n_more++] =
+				(struct rf_sched_amount){ have->members[i].key,
+							  whole_of(have->members[i].value) };
+	}
+}
+
 void rf_sched_read_node(struct rf_arena *a, const struct rf_json *node, struct rf_sched_node *ret)
 {
 	const struct rf_json *have = rf_json_at(node, "status", "allocatable"), *pods = NULL;
@@ -78,64 +103,126 @@ void rf_sched_read_node(struct rf_arena *a, const struct rf_json *node, struct r
 	};
 	ret->labels = read_pairs(a, rf_json_at(node, "metadata", "labels"), &ret->n_labels);
 	read_taints(a, rf_json_at(node, "spec", "taints"), ret);
+	read_more(a, have, ret);
 }
 
 /* --- pods -------------------------------------------------------------------------------- */
 
-struct need {
-	int64_t cpu, memory;
-};
-
 /* A missing request is the limit, as Kubernetes defaults it. */
-static struct need need_of(const struct rf_json *owner)
+static int64_t need_of(const struct rf_json *owner, struct rf_str resource)
 {
 	const struct rf_json *limits = rf_json_at(owner, "resources", "limits");
-	const struct rf_json *requests = rf_json_at(owner, "resources", "requests");
-	const struct rf_json *cpu = rf_json_at(requests, "cpu"),
-			     *memory = rf_json_at(requests, "memory");
+	const struct rf_json *v = rf_json_get(rf_json_at(owner, "resources", "requests"), resource);
 
-	return (struct need){ milli_of(cpu != NULL ? cpu : rf_json_at(limits, "cpu")),
-			      whole_of(memory != NULL ? memory : rf_json_at(limits, "memory")) };
+	v = v != NULL ? v : rf_json_get(limits, resource);
+	return rf_str_is(resource, "cpu") ? milli_of(v) : whole_of(v);
 }
 
-static void add(struct need *sum, struct need more)
+static int64_t plus(int64_t a, int64_t b)
 {
-	if (__builtin_add_overflow(sum->cpu, more.cpu, &sum->cpu))
-		sum->cpu = INT64_MAX;
-	if (__builtin_add_overflow(sum->memory, more.memory, &sum->memory))
-		sum->memory = INT64_MAX;
+	int64_t sum = 0;
+
+	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-static void raise_to(struct need *least, struct need n)
-{
-	least->cpu = RF_MAX(least->cpu, n.cpu);
-	least->memory = RF_MAX(least->memory, n.memory);
-}
-
-/* Init containers run before the others, one by one; those that restart stay and
- * count with them. */
-static struct need need_of_pod(const struct rf_json *spec)
+/* Init containers run before the others, one by one; those that restart stay and count with
+ * them. What is said for the pod as a whole is at least as much. CPU is in thousandths. */
+static int64_t need_of_pod(const struct rf_json *spec, struct rf_str resource)
 {
 	const struct rf_json *init = rf_json_at(spec, "initContainers"),
-			     *main = rf_json_at(spec, "containers");
-	struct need staying = { 0 }, peak = { 0 };
+			     *main = rf_json_at(spec, "containers"),
+			     *over = rf_json_get(rf_json_at(spec, "overhead"), resource);
+	int64_t staying = 0, peak = 0;
 
 	for (size_t i = 0; i < rf_json_len(init); i++) {
 		const struct rf_json *c = rf_json_item(init, i);
-		struct need during = staying;
+		int64_t during = plus(staying, need_of(c, resource));
 
-		add(&during, need_of(c));
-		raise_to(&peak, during);
+		peak = RF_MAX(peak, during);
 		if (rf_str_is(rf_json_str_at(c, "restartPolicy"), "Always"))
 			staying = during;
 	}
 	for (size_t i = 0; i < rf_json_len(main); i++)
-		add(&staying, need_of(rf_json_item(main, i)));
-	raise_to(&peak, staying);
-	raise_to(&peak, need_of(spec));
-	add(&peak, (struct need){ milli_of(rf_json_at(spec, "overhead", "cpu")),
-				  whole_of(rf_json_at(spec, "overhead", "memory")) });
-	return peak;
+		staying = plus(staying, need_of(rf_json_item(main, i), resource));
+	peak = RF_MAX(RF_MAX(peak, staying), need_of(spec, resource));
+	return plus(peak, rf_str_is(resource, "cpu") ? milli_of(over) : whole_of(over));
+}
+
+/* Which other resources the owner of a list speaks of; false if there are too many. */
+static bool note_names(const struct rf_json *names, struct rf_sched_pod *p)
+{
+	for (size_t i = 0; rf_json_is(names, RF_JSON_OBJECT) && i < names->n; i++) {
+		struct rf_str name = names->members[i].key;
+		size_t k = 0;
+
+		while (k < p->n_more && !rf_str_eq(p->more[k].name, name))
+			k++;
+		if (k < p->n_more || is_counted_elsewhere(name))
+			continue;
+		if (p->n_more == RESOURCES_MAX)
+			return false;
+		p->more[p->n_more++].name = name;
+	}
+	return true;
+}
+
+static bool note_resources(const struct rf_json *owner, struct rf_sched_pod *p)
+{
+	return note_names(rf_json_at(owner, "resources", "requests"), p) &&
+	       note_names(rf_json_at(owner, "resources", "limits"), p);
+}
+
+static void read_needs(struct rf_arena *a, const struct rf_json *spec, struct rf_sched_pod *p)
+{
+	static const char *const lists[] = { "containers", "initContainers" };
+	bool all = note_resources(spec, p);
+
+	for (size_t l = 0; l < RF_COUNT(lists); l++) {
+		const struct rf_json *list = rf_json_at(spec, lists[l]);
+
+		for (size_t i = 0; all && i < rf_json_len(list); i++)
+			all = note_resources(rf_json_item(list, i), p);
+	}
+	if (!all && p->unsupported.n == 0)
+		p->unsupported = rf_arena_printf(
+			a, "asks for more than %d kinds of resources; ask for fewer",
+			RESOURCES_MAX);
+	p->cpu_milli = need_of_pod(spec, RF_LIT("cpu"));
+	p->memory = need_of_pod(spec, RF_LIT("memory"));
+	for (size_t i = 0; i < p->n_more; i++)
+		p->more[i].n = need_of_pod(spec, p->more[i].name);
+}
+
+/* The demand that Kubernetes writes into a DaemonSet's pods, and in that form only: the one node
+ * that it is for. */
+static struct rf_str only_node(const struct rf_json *required)
+{
+	const struct rf_json *terms = rf_json_at(required, "nodeSelectorTerms"),
+			     *term = rf_json_item(terms, 0),
+			     *fields = rf_json_at(term, "matchFields"),
+			     *field = rf_json_item(fields, 0),
+			     *values = rf_json_at(field, "values");
+
+	if (rf_json_len(terms) != 1 || rf_json_len(term) != 1 || rf_json_len(fields) != 1 ||
+	    rf_json_len(values) != 1 || !rf_str_is(rf_json_str_at(field, "operator"), "In") ||
+	    !rf_str_is(rf_json_str_at(field, "key"), "metadata.name"))
+		return RF_STR_EMPTY;
+	return rf_json_str(rf_json_item(values, 0));
+}
+
+static bool is_daemon(const struct rf_json *meta)
+{
+	const struct rf_json *owners = rf_json_at(meta, "ownerReferences");
+
+	for (size_t i = 0; i < rf_json_len(owners); i++) {
+		const struct rf_json *o = rf_json_item(owners, i);
+		struct rf_str kind = rf_json_str_at(o, "kind");
+
+		if (rf_json_is_true(rf_json_at(o, "controller")) &&
+		    (rf_str_is(kind, "DaemonSet") || rf_str_is(kind, "Node")))
+			return true;
+	}
+	return false;
 }
 
 static bool has_hard_spread(const struct rf_json *spec)
@@ -153,12 +240,13 @@ static bool has_hard_spread(const struct rf_json *spec)
 /* Ignoring a hard demand would place a pod where its owner said it must not go. */
 static struct rf_str find_unsupported(const struct rf_json *spec)
 {
-	const char *required = "requiredDuringSchedulingIgnoredDuringExecution";
+	const char *required = REQUIRED;
 	const struct rf_json *affinity = rf_json_at(spec, "affinity");
+	const struct rf_json *nodes = rf_json_at(affinity, "nodeAffinity", required);
 
 	if (rf_json_len(rf_json_at(spec, "schedulingGates")) > 0)
 		return RF_LIT("spec.schedulingGates holds the pod back; remove the gates");
-	if (rf_json_len(rf_json_at(affinity, "nodeAffinity", required)) > 0 ||
+	if ((rf_json_len(nodes) > 0 && only_node(nodes).n == 0) ||
 	    rf_json_len(rf_json_at(affinity, "podAffinity", required)) > 0 ||
 	    rf_json_len(rf_json_at(affinity, "podAntiAffinity", required)) > 0)
 		return RF_LIT("spec.affinity has required terms, which this scheduler does not "
@@ -196,11 +284,14 @@ static void read_tolerations(struct rf_arena *a, const struct rf_json *list,
 		rf_arena_array(a, struct rf_sched_toleration, RF_MAX(rf_json_len(list), 1));
 	for (size_t i = 0; i < rf_json_len(list); i++) {
 		const struct rf_json *t = rf_json_item(list, i);
+		struct rf_str op = rf_json_str_at(t, "operator");
 
+		/* One that compares in a way not known here tolerates nothing. */
+		if (op.n > 0 && !rf_str_is(op, "Equal") && !rf_str_is(op, "Exists"))
+			continue;
 		ret->tolerations[ret->n_tolerations++] = (struct rf_sched_toleration){
 			rf_json_str_at(t, "key"), rf_json_str_at(t, "value"),
-			rf_json_str_at(t, "effect"),
-			rf_str_is(rf_json_str_at(t, "operator"), "Exists")
+			rf_json_str_at(t, "effect"), rf_str_is(op, "Exists")
 		};
 	}
 }
@@ -223,23 +314,25 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		      struct rf_err *err)
 {
 	const struct rf_json *spec = rf_json_at(pod, "spec"), *meta = rf_json_at(pod, "metadata");
-	struct need need = need_of_pod(spec);
 	struct rf_gpu_ask sum = { 0 };
 
-	*ret = (struct rf_sched_pod){ .uid = rf_json_str_at(meta, "uid"),
-				      .ns = rf_json_str_at(meta, "namespace"),
-				      .name = rf_json_str_at(meta, "name"),
-				      .rv = rv_of(pod),
-				      .node = rf_json_str_at(spec, "nodeName"),
-				      .ended = !rf_pod_counts(pod),
-				      .deleting = rf_json_str_at(meta, "deletionTimestamp").n > 0,
-				      .priority = rf_json_int(rf_json_at(spec, "priority"), 0),
-				      .created_ms =
-					      time_of(rf_json_str_at(meta, "creationTimestamp")),
-				      .cpu_milli = need.cpu,
-				      .memory = need.memory,
-				      .os = rf_json_str_at(spec, "os", "name"),
-				      .unsupported = find_unsupported(spec) };
+	*ret = (struct rf_sched_pod){
+		.uid = rf_json_str_at(meta, "uid"),
+		.ns = rf_json_str_at(meta, "namespace"),
+		.name = rf_json_str_at(meta, "name"),
+		.rv = rv_of(pod),
+		.node = rf_json_str_at(spec, "nodeName"),
+		.ended = !rf_pod_counts(pod),
+		.deleting = rf_json_str_at(meta, "deletionTimestamp").n > 0,
+		.priority = rf_json_int(rf_json_at(spec, "priority"), 0),
+		.created_ms = time_of(rf_json_str_at(meta, "creationTimestamp")),
+		.os = rf_json_str_at(spec, "os", "name"),
+		.daemon = is_daemon(meta),
+		.only_node = only_node(rf_json_at(spec, "affinity", "nodeAffinity", REQUIRED)),
+		.unsupported = find_unsupported(spec)
+	};
+	ret->more = rf_arena_array(a, struct rf_sched_amount, RESOURCES_MAX);
+	read_needs(a, spec, ret);
 	ret->selector = read_pairs(a, rf_json_at(spec, "nodeSelector"), &ret->n_selector);
 	read_tolerations(a, rf_json_at(spec, "tolerations"), ret);
 	if (rf_gpu_ask_of_pod(pod, &sum, err) < 0)
@@ -262,7 +355,22 @@ static struct rf_str owner_pod(const struct rf_json *claim)
 	return RF_STR_EMPTY;
 }
 
-static void read_result(const struct rf_json *r, struct rf_sched_claim *c)
+/* A request for a share says how much of a card; one for whole cards does not. */
+static bool asks_whole(const struct rf_json *claim, const struct rf_json *result)
+{
+	const struct rf_json *list = rf_json_at(claim, "spec", "devices", "requests");
+
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		const struct rf_json *one = rf_json_item(list, i);
+
+		if (rf_str_eq(rf_json_str_at(one, "name"), rf_json_str_at(result, "request")))
+			return rf_json_at(one, "exactly", "capacity", "requests", "memory") == NULL;
+	}
+	return rf_json_at(result, "consumedCapacity", "memory") == NULL;
+}
+
+static void read_result(const struct rf_json *claim, const struct rf_json *r,
+			struct rf_sched_claim *c)
 {
 	const struct rf_json *used = rf_json_at(r, "consumedCapacity");
 	const struct rf_json *bytes = rf_json_at(used, "memory"),
@@ -275,6 +383,7 @@ static void read_result(const struct rf_json *r, struct rf_sched_claim *c)
 	g = &c->grants[c->n_grants++];
 	*g = (struct rf_sched_grant){ .container = rf_json_str_at(r, "request"),
 				      .device = rf_json_str_at(r, "device"),
+				      .whole = asks_whole(claim, r),
 				      .bytes = bytes != NULL ? whole_of(bytes) : WHOLE_BYTES,
 				      .milli = milli != NULL   ? whole_of(milli)
 					       : bytes != NULL ? 0
@@ -299,7 +408,7 @@ void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
 	};
 	ret->grants = rf_arena_array(a, struct rf_sched_grant, RF_MAX(rf_json_len(list), 1));
 	for (size_t i = 0; i < rf_json_len(list); i++)
-		read_result(rf_json_item(list, i), ret);
+		read_result(claim, rf_json_item(list, i), ret);
 }
 
 /* --- slices ------------------------------------------------------------------------------ */
@@ -321,27 +430,61 @@ static struct rf_str fault_of(struct rf_arena *a, const struct rf_json *device, 
 	return memory > 0 ? RF_STR_EMPTY : RF_LIT("reports no memory");
 }
 
-void rf_sched_read_slice(struct rf_arena *a, const struct rf_json *slice,
-			 struct rf_sched_device **devices, size_t *n)
+static void read_device(struct rf_arena *a, const struct rf_json *d, struct rf_sched_device *to)
 {
-	const struct rf_json *list = rf_json_at(slice, "spec", "devices");
+	const struct rf_json *milli = rf_json_at(d, "capacity", "compute", "value");
+
+	to->name = rf_json_str_at(d, "name");
+	to->model = rf_json_str_at(d, "attributes", "productName", "string");
+	to->memory = whole_of(rf_json_at(d, "capacity", "memory", "value"));
+	to->milli = milli != NULL ? whole_of(milli) : 1000;
+	to->fault = fault_of(a, d, to->memory);
+}
+
+/* A pool is its node's, and named after it: a slice that says otherwise speaks of somebody else's
+ * cards. */
+struct rf_str rf_sched_slice_node(const struct rf_json *slice)
+{
+	const struct rf_json *spec = rf_json_at(slice, "spec");
+	struct rf_str node = rf_json_str_at(spec, "nodeName");
+
+	if (!rf_str_is(rf_json_str_at(spec, "driver"), RF_DRIVER) ||
+	    !rf_str_eq(rf_json_str_at(spec, "pool", "name"), node))
+		return RF_STR_EMPTY;
+	return node;
+}
+
+static int64_t generation_of(const struct rf_json *slice)
+{
+	return rf_json_int(rf_json_at(slice, "spec", "pool", "generation"), 0);
+}
+
+bool rf_sched_read_pool(struct rf_arena *a, const struct rf_json *const *slices, size_t n,
+			struct rf_sched_device **ret, size_t *ret_n)
+{
+	int64_t newest = INT64_MIN, here = 0, expected = 1;
 	struct rf_sched_device *all = NULL;
+	size_t most = 0, count = 0;
 
-	if (!rf_str_is(rf_json_str_at(slice, "spec", "driver"), RF_DRIVER))
-		return;
-	all = rf_arena_array(a, struct rf_sched_device, *n + rf_json_len(list) + 1);
-	if (*n > 0)
-		memcpy(all, *devices, *n * sizeof(*all));
-	for (size_t i = 0; i < rf_json_len(list); i++) {
-		const struct rf_json *d = rf_json_item(list, i), *milli = NULL;
-		struct rf_sched_device *to = &all[(*n)++];
-
-		milli = rf_json_at(d, "capacity", "compute", "value");
-		to->name = rf_json_str_at(d, "name");
-		to->model = rf_json_str_at(d, "attributes", "productName", "string");
-		to->memory = whole_of(rf_json_at(d, "capacity", "memory", "value"));
-		to->milli = milli != NULL ? whole_of(milli) : 1000;
-		to->fault = fault_of(a, d, to->memory);
+	for (size_t i = 0; i < n; i++) {
+		newest = RF_MAX(newest, generation_of(slices[i]));
+		most += rf_json_len(rf_json_at(slices[i], "spec", "devices"));
 	}
-	*devices = all;
+	all = rf_arena_array(a, struct rf_sched_device, RF_MAX(most, 1));
+	for (size_t i = 0; i < n; i++) {
+		const struct rf_json *devices = rf_json_at(slices[i], "spec", "devices");
+
+		if (generation_of(slices[i]) != newest)
+			continue;
+		here++;
+		expected =
+			rf_json_int(rf_json_at(slices[i], "spec", "pool", "resourceSliceCount"), 1);
+		for (size_t k = 0; k < rf_json_len(devices); k++)
+			read_device(a, rf_json_item(devices, k), &all[count++]);
+	}
+	if (here < expected)
+		return false;
+	*ret = all;
+	*ret_n = count;
+	return true;
 }

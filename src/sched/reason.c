@@ -7,6 +7,8 @@
 static const struct {
 	const char *what, *remedy;
 } texts[RF_UNFIT_COUNT] = {
+	[RF_UNFIT_PINNED] = { "other than the one its DaemonSet means",
+			      "wait until that node is there" },
 	[RF_UNFIT_NOT_READY] = { "not ready",
 				 "start the node agent, or wait until a node is ready" },
 	[RF_UNFIT_CORDONED] = { "cordoned", "uncordon a node" },
@@ -22,6 +24,8 @@ static const struct {
 			   "lower requests.cpu, or wait until a pod has ended" },
 	[RF_UNFIT_MEMORY] = { "without enough memory",
 			      "lower requests.memory, or wait until a pod has ended" },
+	[RF_UNFIT_RESOURCE] = { "without enough of another resource it asks for",
+				"lower the request, or wait until a pod has ended" },
 	[RF_UNFIT_NO_CARDS] = { "without GPUs", "start ringfence's node agent where the GPUs are" },
 	[RF_UNFIT_CARDS] = { "without room on the cards",
 			     "wait until a card is released, or ask for less" },
@@ -101,9 +105,19 @@ static void put_left(struct rf_buf *out, const struct rf_place *p, enum rf_unfit
 			      RF_STR(rf_quantity_bytes(&a, RF_MAX(p->memory_left, 0))));
 }
 
+static void put_lack(struct rf_buf *out, const struct rf_place *p, const struct rf_sched_pod *pod)
+{
+	int64_t left = 0;
+	const struct rf_sched_amount *lack = rf_place_lacks(p, pod, &left);
+
+	if (lack != NULL)
+		rf_buf_printf(out, "%lld of %.*s asked for, %lld left", (long long)lack->n,
+			      RF_STR(lack->name), (long long)left);
+}
+
 /* One node's own story, where there is one to tell. */
-static bool put_detail(struct rf_buf *out, const struct rf_place *p, const struct rf_party *party,
-		       enum rf_unfit why)
+static bool put_detail(struct rf_buf *out, const struct rf_place *p, const struct rf_sched_pod *pod,
+		       const struct rf_party *party, enum rf_unfit why)
 {
 	switch (why) {
 	case RF_UNFIT_ISOLATION:
@@ -119,13 +133,17 @@ static bool put_detail(struct rf_buf *out, const struct rf_place *p, const struc
 		rf_buf_printf(out, "%.*s: ", RF_STR(p->node->name));
 		put_left(out, p, why);
 		return true;
+	case RF_UNFIT_RESOURCE:
+		rf_buf_printf(out, "%.*s: ", RF_STR(p->node->name));
+		put_lack(out, p, pod);
+		return true;
 	default:
 		return false;
 	}
 }
 
-static void put_class(struct rf_buf *out, const struct rf_view *v, const struct rf_party *party,
-		      const enum rf_unfit *unfit, enum rf_unfit why)
+static void put_class(struct rf_buf *out, const struct rf_view *v, const struct rf_sched_pod *pod,
+		      const struct rf_party *party, const enum rf_unfit *unfit, enum rf_unfit why)
 {
 	rf_auto(buf) details = RF_BUF_INIT;
 	size_t n = 0;
@@ -136,7 +154,7 @@ static void put_class(struct rf_buf *out, const struct rf_view *v, const struct 
 		if (n < NODES_SHOWN && details.n > 0)
 			rf_buf_puts(&details, "; ");
 		if (n < NODES_SHOWN)
-			(void)put_detail(&details, &v->places[i], party, why);
+			(void)put_detail(&details, &v->places[i], pod, party, why);
 		n++;
 	}
 	if (n == 0)
@@ -170,7 +188,7 @@ struct rf_str rf_sched_reason(struct rf_arena *a, const struct rf_view *v,
 			      const struct rf_sched_pod *pod, const struct rf_party *party,
 			      const enum rf_unfit *unfit)
 {
-	enum rf_unfit closest = RF_UNFIT_NOT_READY;
+	enum rf_unfit closest = RF_UNFIT_PINNED;
 	rf_auto(buf) out = RF_BUF_INIT;
 
 	if (v->n == 0)
@@ -178,8 +196,8 @@ struct rf_str rf_sched_reason(struct rf_arena *a, const struct rf_view *v,
 			"0/0 nodes fit: there is no node; start `ringfence node` on a machine with "
 			"GPUs");
 	rf_buf_printf(&out, "0/%zu nodes fit: ", v->n);
-	for (int why = RF_UNFIT_NOT_READY; why < RF_UNFIT_COUNT; why++)
-		put_class(&out, v, party, unfit, (enum rf_unfit)why);
+	for (int why = RF_UNFIT_PINNED; why < RF_UNFIT_COUNT; why++)
+		put_class(&out, v, pod, party, unfit, (enum rf_unfit)why);
 	/* The later a filter stands, the closer the node came: its remedy is the one to give. */
 	for (size_t i = 0; i < v->n; i++)
 		closest = RF_MAX(closest, unfit[i]);

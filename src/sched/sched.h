@@ -27,6 +27,12 @@ struct rf_sched_toleration {
 	bool any_value;			  /* operator Exists */
 };
 
+/* Of a resource other than CPU, memory and cards: "rdma/hca", "ephemeral-storage". */
+struct rf_sched_amount {
+	struct rf_str name;
+	int64_t n;
+};
+
 struct rf_sched_node {
 	struct rf_str name;
 	int64_t cpu_milli, memory, pods; /* what pods may use: allocatable */
@@ -36,6 +42,8 @@ struct rf_sched_node {
 	size_t n_labels;
 	struct rf_sched_taint *taints;
 	size_t n_taints;
+	struct rf_sched_amount *more; /* allocatable */
+	size_t n_more;
 };
 
 struct rf_sched_device {
@@ -60,6 +68,8 @@ struct rf_sched_pod {
 	int64_t priority, created_ms;
 	int64_t cpu_milli, memory; /* requests */
 	struct rf_str os;	   /* empty: linux */
+	struct rf_str only_node;   /* a DaemonSet's pod: the node it is for; empty: any */
+	bool daemon;		   /* a DaemonSet's, or the kubelet's own (a mirror pod) */
 	struct rf_str unsupported; /* a demand this scheduler cannot honour; empty: none */
 	struct rf_sched_container *containers;
 	size_t n_containers;
@@ -67,12 +77,15 @@ struct rf_sched_pod {
 	size_t n_selector;
 	struct rf_sched_toleration *tolerations;
 	size_t n_tolerations;
+	struct rf_sched_amount *more; /* requests */
+	size_t n_more;
 };
 
 /* One device for one container. */
 struct rf_sched_grant {
 	struct rf_str container, device;
 	int64_t bytes, milli;
+	bool whole; /* quota counts it as a card; else its bytes */
 };
 
 /* What a ResourceClaim object holds. It holds until the object is gone. */
@@ -95,6 +108,7 @@ void rf_sched_del_node(struct rf_sched *s, struct rf_str name);
 /* All cards of a node, at once. */
 void rf_sched_put_devices(struct rf_sched *s, struct rf_str node,
 			  const struct rf_sched_device *devices, size_t n);
+/* Its quota holds for what its claims hold together; what is allocated already stays. */
 void rf_sched_put_tenant(struct rf_sched *s, const struct rf_tenant *t);
 void rf_sched_del_tenant(struct rf_sched *s, struct rf_str name);
 /* tenant empty: a namespace that belongs to no tenant. */
@@ -140,8 +154,11 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		      struct rf_err *err);
 void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
 			 struct rf_sched_claim *ret);
-/* Adds ringfence's devices of one ResourceSlice to the list. */
-void rf_sched_read_slice(struct rf_arena *a, const struct rf_json *slice,
-			 struct rf_sched_device **devices, size_t *n);
+/* Whose cards a ResourceSlice speaks of: the node's name; empty for slices that are not ours. */
+struct rf_str rf_sched_slice_node(const struct rf_json *slice);
+/* The cards of one node from all its slices: those of the newest generation of its pool. False
+ * while some of these are still to come: what was known before holds. */
+bool rf_sched_read_pool(struct rf_arena *a, const struct rf_json *const *slices, size_t n,
+			struct rf_sched_device **ret, size_t *ret_n);
 
 #endif

@@ -121,11 +121,25 @@ static void drop_claim(struct world *w, struct pod *p)
 	p->n_held = 0;
 }
 
+/* Nobody is sent away by a quota that has room. */
+static void check_over_quota(const struct world *w, const struct pod *p)
+{
+	int64_t cards = 0, bytes = 0;
+
+	count_held(w, p->tenant, &cards, &bytes);
+	for (size_t i = 0; i < p->n_asks; i++) {
+		cards += p->asks[i].cards;
+		bytes += p->asks[i].share_bytes;
+	}
+	assert_true(cards > w->quotas[p->tenant].cards || bytes > w->quotas[p->tenant].bytes);
+}
+
 static void run_cycle(struct world *w)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_sched_decision *d = NULL;
 	size_t n = 0, stop = 0;
+	bool released = false;
 
 	rf_sched_cycle(w->s, &a, &d, &n);
 	stop = below(w, 8) == 0 ? below(w, n + 1) : n; /* a process may die half way */
@@ -145,9 +159,15 @@ static void run_cycle(struct world *w)
 			p->life = PENDING;
 			p->node = -1;
 			w->releases++;
+			released = true; /* the cycle still counted it as held */
 		} else {
 			assert_true(d[i].reason.n > 0);
 			w->waits++;
+			if (!rf_str_contains(d[i].reason, RF_LIT("in its quota")))
+				continue;
+			w->over_quota++;
+			if (!released)
+				check_over_quota(w, find_pod(w, d[i].uid));
 		}
 	}
 }
@@ -228,12 +248,23 @@ static void end_pod(struct world *w, enum life from, enum life to)
 	tell_pod(w->s, w, p);
 }
 
+static void set_quota(struct world *w, int tenant)
+{
+	struct quota *q = &w->quotas[tenant];
+
+	q->cards = below(w, 8) == 0 ? 0 : (int64_t)below(w, 24);
+	q->bytes = below(w, 8) == 0 ? 0 : (int64_t)below(w, 600) * GI;
+	count_held(w, tenant, &q->most_cards, &q->most_bytes);
+	q->most_cards = RF_MAX(q->most_cards, q->cards);
+	q->most_bytes = RF_MAX(q->most_bytes, q->bytes);
+}
+
 static void random_event(struct world *w)
 {
 	struct node *n = &w->nodes[below(w, w->n_nodes)];
 	struct pod *p = NULL;
 
-	switch (below(w, 12)) {
+	switch (below(w, 13)) {
 	case 0:
 	case 1:
 	case 2:
@@ -259,6 +290,10 @@ static void random_event(struct world *w)
 		break;
 	case 9:
 		n->cordoned ^= true;
+		break;
+	case 11:
+		set_quota(w, (int)below(w, TENANTS));
+		tell_tenants(w->s, w);
 		break;
 	default:
 		run_cycle(w);
@@ -317,11 +352,16 @@ static bool node_fits(const struct node *n, const struct pod *p)
 static bool possible(const struct world *w, const struct pod *p)
 {
 	bool gpu = false, share = false;
+	int64_t cards = 0, bytes = 0;
 
 	for (size_t i = 0; i < p->n_asks; i++) {
 		gpu |= rf_gpu_ask_any(&p->asks[i]);
 		share |= p->asks[i].share_bytes > 0;
+		cards += p->asks[i].cards;
+		bytes += p->asks[i].share_bytes;
 	}
+	if (cards > w->quotas[p->tenant].cards || bytes > w->quotas[p->tenant].bytes)
+		return false;
 	if ((gpu && tenants[p->tenant].name[0] == 0) || (share && !shares(p->tenant)))
 		return false;
 	for (size_t i = 0; i < w->n_nodes; i++) {
@@ -375,7 +415,7 @@ static void check_order_does_not_matter(struct world *w)
 	}
 	for (size_t i = w->n_nodes; i-- > 0;)
 		tell_node(other, &w->nodes[i]);
-	tell_tenants(other);
+	tell_tenants(other, w);
 	rf_sched_cycle(w->s, &a, &d, &n);
 	rf_sched_cycle(other, &a, &e, &m);
 	assert_int_equal(n, m);
@@ -407,7 +447,9 @@ static void build(struct world *w)
 		}
 		tell_node(w->s, n);
 	}
-	tell_tenants(w->s);
+	for (int i = 0; i < TENANTS; i++)
+		set_quota(w, i);
+	tell_tenants(w->s, w);
 }
 
 static void live(struct world *w)
@@ -427,7 +469,7 @@ static void no_history_breaks_a_promise(void **state)
 {
 	const char *given = getenv("RF_SEED");
 	uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : 0;
-	long binds = 0, waits = 0, releases = 0, promises = 0;
+	long binds = 0, waits = 0, releases = 0, promises = 0, over_quota = 0;
 
 	if (seed == 0)
 		rf_rand_bytes(&seed, sizeof(seed));
@@ -445,12 +487,15 @@ static void no_history_breaks_a_promise(void **state)
 		waits += w->waits;
 		releases += w->releases;
 		promises += w->promises;
+		over_quota += w->over_quota;
 		rf_sched_free(w->s);
 		free(w);
 	}
-	printf("%ld bound, %ld of them promised before, %ld waits, %ld released\n", binds, promises,
-	       waits, releases);
+	printf("%ld bound, %ld of them promised before, %ld waits, %ld of them for quota, %ld "
+	       "released\n",
+	       binds, promises, waits, over_quota, releases);
 	assert_true(binds > 1000 && waits > 1000 && promises > 10 && releases > 0);
+	assert_true(over_quota > 100);
 }
 
 int main(void)

@@ -42,7 +42,9 @@ static void tenant(struct bench *b, const char *name, enum rf_isolation isolatio
 {
 	struct rf_tenant t = { .name = rf_str(name),
 			       .isolation = isolation,
-			       .trust_domain = rf_str(trust) };
+			       .trust_domain = rf_str(trust),
+			       .quota_gpus = 100,
+			       .quota_gpu_memory = 10000 * GI };
 
 	rf_sched_put_tenant(b->s, &t);
 	rf_sched_put_namespace(b->s, t.name, t.name);
@@ -84,7 +86,10 @@ static struct rf_sched_pod pod(struct bench *b, const char *name, const char *ns
 
 static void put(struct bench *b, struct rf_sched_pod p, int64_t cards, int64_t bytes, int64_t milli)
 {
-	struct rf_sched_container c = { RF_LIT("main"), { cards, bytes, milli } };
+	struct rf_sched_container c = { RF_LIT("main"),
+					{ .cards = cards,
+					  .share_bytes = bytes,
+					  .share_milli = milli } };
 
 	p.containers = &c;
 	p.n_containers = 1;
@@ -343,7 +348,7 @@ static void several_shares_of_one_pod_are_fitted_where_greed_fails(void **state)
 	tenant(b, "ta", RF_ISOLATION_SHARE, "ta");
 	for (size_t i = 0; i < 6; i++)
 		c[i] = (struct rf_sched_container){ rf_str(names[i]),
-						    { 0, tenths[i] * 8 * GI, 0 } };
+						    { .share_bytes = tenths[i] * 8 * GI } };
 	p.containers = c;
 	p.n_containers = 6;
 	rf_sched_put_pod(b->s, &p);
@@ -392,6 +397,28 @@ static void a_claim_holds_its_card_until_it_is_gone(void **state)
 	rf_sched_del_claim(b->s, RF_LIT("ta"), RF_LIT("first"));
 	cycle(b);
 	bound(b, "second", "n1", "gpu-0");
+}
+
+static void an_object_that_names_a_pod_as_its_owner_does_not_hide_the_pods_claim(void **state)
+{
+	static const char *const names[] = { "aaa", "zzz" };
+	struct bench *b = *state;
+
+	node(b, "n1", 2);
+	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	put(b, pod(b, "train", "ta"), 1, 0, 0);
+	carry_out(b);
+	for (size_t i = 0; i < 2; i++) {
+		struct rf_sched_claim other = { .ns = RF_LIT("ta"),
+						.name = rf_str(names[i]),
+						.pod_uid = RF_LIT("train"),
+						.deleting = i == 0 };
+
+		rf_sched_put_claim(b->s, &other);
+	}
+	cycle(b);
+	bound(b, "train", "n1", "gpu-0");
+	assert_true(about(b, "train")->promised);
 }
 
 static void nodes_are_filtered_by_what_they_say(void **state)
@@ -488,6 +515,7 @@ static void nodes_pods_claims_and_slices_are_read(void **state)
 	struct rf_sched_pod p = { 0 };
 	struct rf_sched_claim c = { 0 };
 	struct rf_sched_device *d = NULL;
+	const struct rf_json *slice = NULL;
 	size_t n_d = 0;
 
 	rf_sched_read_node(&b->a,
@@ -539,20 +567,406 @@ static void nodes_pods_claims_and_slices_are_read(void **state)
 	assert_int_equal(c.grants[0].bytes, 10 * GI);
 	assert_int_equal(c.grants[0].milli, 250);
 
-	rf_sched_read_slice(&b->a,
-			    rf_json_make(&b->a, "{'spec':{'driver':'ringfence.io','nodeName':'n1','"
-						"devices':[{'name':'gpu-0','capacity':"
-						"{'memory':{'value':'80Gi'},'compute':{'value':'"
-						"1000'}}},{'name':'gpu-1','capacity':{'memory':"
-						"{'value':'80Gi'}},'taints':[{'key':'ringfence.io/"
-						"xid','value':'79','effect':'NoExecute'}]},"
-						"{'name':'gpu-2'}]}}"),
-			    &d, &n_d);
+	slice = rf_json_make(&b->a, "{'spec':{'driver':'ringfence.io','nodeName':'n1','pool':"
+				    "{'name':'n1'},'devices':[{'name':'gpu-0','capacity':"
+				    "{'memory':{'value':'80Gi'},'compute':{'value':'1000'}},"
+				    "'taints':[{'key':'ringfence.io/warm','effect':'None'}]},"
+				    "{'name':'gpu-1','capacity':{'memory':{'value':'80Gi'}},"
+				    "'taints':[{'key':'ringfence.io/xid','value':'79','effect':"
+				    "'NoExecute'}]},{'name':'gpu-2'}]}}");
+	assert_true(rf_sched_read_pool(&b->a, &slice, 1, &d, &n_d));
 	assert_int_equal(n_d, 3);
 	assert_int_equal(d[0].fault.n, 0);
 	assert_true(rf_str_is(d[1].fault, "ringfence.io/xid 79"));
 	assert_int_equal(d[1].milli, 1000);
 	assert_true(rf_str_is(d[2].fault, "reports no memory"));
+}
+
+static const struct rf_json *slice_of(struct bench *b, const char *pool, int generation, int count,
+				      const char *device)
+{
+	return rf_json_make(&b->a,
+			    "{'spec':{'driver':'ringfence.io','nodeName':'n1','pool':{'name':%s,"
+			    "'generation':%d,'resourceSliceCount':%d},'devices':[{'name':%s,"
+			    "'capacity':{'memory':{'value':'80Gi'}}}]}}",
+			    pool, generation, count, device);
+}
+
+static void only_the_newest_generation_of_a_pool_counts_and_only_when_it_is_all_there(void **state)
+{
+	struct bench *b = *state;
+	const struct rf_json *slices[] = { slice_of(b, "n1", 7, 2, "gpu-0"),
+					   slice_of(b, "n1", 6, 1, "gpu-9"),
+					   slice_of(b, "n1", 7, 2, "gpu-1") };
+	struct rf_sched_device *d = NULL;
+	size_t n = 77;
+
+	assert_false(rf_sched_read_pool(&b->a, slices, 2, &d, &n));
+	assert_int_equal(n, 77); /* what was known holds */
+	assert_true(rf_sched_read_pool(&b->a, slices, 3, &d, &n));
+	assert_int_equal(n, 2);
+	assert_true(rf_str_is(d[0].name, "gpu-0"));
+	assert_true(rf_str_is(d[1].name, "gpu-1"));
+
+	assert_true(rf_str_is(rf_sched_slice_node(slices[0]), "n1"));
+	assert_int_equal(rf_sched_slice_node(slice_of(b, "n2", 1, 1, "gpu-0")).n, 0);
+	assert_int_equal(
+		rf_sched_slice_node(rf_json_make(&b->a, "{'spec':{'driver':'other','nodeName':'n1',"
+							"'pool':{'name':'n1'}}}"))
+			.n,
+		0);
+}
+
+static void a_card_that_two_slices_speak_of_is_one_card(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_device twice[] = {
+		{ .name = RF_LIT("gpu-0"), .memory = 80 * GI, .milli = 1000 },
+		{ .name = RF_LIT("gpu-0"), .memory = 80 * GI, .milli = 1000 },
+	};
+
+	node(b, "n1", 0);
+	rf_sched_put_devices(b->s, RF_LIT("n1"), twice, 2);
+	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	put(b, pod(b, "one", "ta"), 1, 0, 0);
+	put(b, pod(b, "two", "ta"), 1, 0, 0);
+	cycle(b);
+	bound(b, "one", "n1", "gpu-0");
+	assert_int_equal(about(b, "two")->verdict, RF_SCHED_WAIT);
+}
+
+/* As kube-apiserver 1.36 returns it, shortened. */
+static void a_node_of_a_real_cluster_is_read(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_node n = { 0 };
+
+	rf_sched_read_node(
+		&b->a,
+		rf_json_make(&b->a,
+			     "{'metadata':{'name':'node1','labels':{'kubernetes.io/os':'linux'}},"
+			     "'spec':{'podCIDR':'10.88.0.0/24','taints':[{'key':"
+			     "'node.kubernetes.io/not-ready','effect':'NoSchedule','timeAdded':"
+			     "'2026-11-15T00:00:00Z'}]},'status':{'capacity':{'cpu':'8','memory':"
+			     "'32780388Ki','pods':'110'},'allocatable':{'cpu':'7910m',"
+			     "'ephemeral-storage':'47093746742','hugepages-1Gi':'0','memory':"
+			     "'32677988Ki','nvidia.com/gpu':'4','pods':'110','rdma/hca':'2',"
+			     "'ringfence.io/gpu':'9'},'conditions':[{'type':'MemoryPressure','status':"
+			     "'False'},{'type':'Ready','status':'True'}]}}"),
+		&n);
+	assert_true(n.ready);
+	assert_int_equal(n.cpu_milli, 7910);
+	assert_int_equal(n.memory, INT64_C(32677988) << 10);
+	assert_int_equal(n.pods, 110);
+	assert_int_equal(n.n_more, 4);
+	assert_true(rf_str_is(n.more[3].name, "rdma/hca"));
+	assert_int_equal(n.more[3].n, 2);
+	assert_int_equal(n.more[0].n, INT64_C(47093746742));
+}
+
+static void a_pod_of_a_real_cluster_is_read(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_pod p = { 0 };
+
+	assert_int_equal(
+		rf_sched_read_pod(
+			&b->a,
+			rf_json_make(
+				&b->a,
+				"{'metadata':{'name':'p','namespace':'ta','uid':'u','resourceVersion'"
+				":'1234','ownerReferences':[{'apiVersion':'apps/v1','kind':'DaemonSet'"
+				",'name':'d','uid':'x','controller':true,'blockOwnerDeletion':true}]},"
+				"'spec':{'schedulerName':'ringfence','affinity':{'nodeAffinity':"
+				"{'requiredDuringSchedulingIgnoredDuringExecution':"
+				"{'nodeSelectorTerms':[{'matchFields':[{'key':'metadata.name',"
+				"'operator':'In','values':['node1']}]}]}}},'overhead':{'cpu':'250m',"
+				"'memory':'120Mi'},'tolerations':[{'key':'node.kubernetes.io/not-ready'"
+				",'operator':'Exists','effect':'NoExecute'},{'key':'level','operator':"
+				"'Gt','value':'5'}],'initContainers':[{'name':'side','restartPolicy':"
+				"'Always','resources':{'requests':{'cpu':'100m','rdma/hca':'1'}}}],"
+				"'containers':[{'name':'c','resources':{'limits':{'nvidia.com/gpu':'1'"
+				",'rdma/hca':'1'},'requests':{'cpu':'1','memory':'128M',"
+				"'nvidia.com/gpu':'1','rdma/hca':'1'}}}]},'status':{'phase':'Unknown',"
+				"'qosClass':'Burstable'}}"),
+			&p, NULL),
+		0);
+	assert_true(p.daemon);
+	assert_false(p.ended); /* nobody knows: it may still hold everything */
+	assert_true(rf_str_is(p.only_node, "node1"));
+	assert_int_equal(p.unsupported.n, 0);
+	assert_int_equal(p.cpu_milli, 1350);
+	assert_int_equal(p.memory, 128000000 + (INT64_C(120) << 20));
+	assert_int_equal(p.n_tolerations, 1); /* not the one that compares in another way */
+	assert_int_equal(p.containers[0].ask.cards, 1);
+	assert_int_equal(p.n_more, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(p.more[i].n, rf_str_is(p.more[i].name, "rdma/hca") ? 2 : 1);
+}
+
+static void a_pod_with_endless_kinds_of_resources_is_not_added_up(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *requests = rf_json_object(&b->a);
+	struct rf_sched_pod p = { 0 };
+
+	for (int i = 0; i < 40; i++)
+		rf_json_set_str(&b->a, requests, rf_arena_printf(&b->a, "x.io/r%d", i).p,
+				RF_LIT("1"));
+	assert_int_equal(
+		rf_sched_read_pod(&b->a,
+				  rf_json_make(&b->a, "{'metadata':{'name':'p','uid':'u'},'spec':"
+						      "{'containers':[{'name':'c','resources':"
+						      "{'requests':%j}}]}}",
+					       requests),
+				  &p, NULL),
+		0);
+	assert_int_equal(p.n_more, 32);
+	assert_true(rf_str_is(p.unsupported,
+			      "asks for more than 32 kinds of resources; ask for fewer"));
+}
+
+/* --- beside other schedulers ------------------------------------------------------------- */
+
+static void other_resources_are_counted_and_their_lack_is_named(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_amount have[] = { { RF_LIT("rdma/hca"), 2 },
+					  { RF_LIT("nvidia.com/gpu"), 1 } };
+	struct rf_sched_amount hca = { RF_LIT("rdma/hca"), 2 },
+			       other = { RF_LIT("fpga.io/x"), 1 },
+			       slots = { RF_LIT("nvidia.com/gpu"), 2 },
+			       disk = { RF_LIT("ephemeral-storage"), 9 };
+	struct rf_sched_node n = { .name = RF_LIT("n1"),
+				   .cpu_milli = 8000,
+				   .memory = 32 * GI,
+				   .pods = 10,
+				   .ready = true,
+				   .more = have,
+				   .n_more = 2 };
+	struct rf_sched_pod p;
+
+	rf_sched_put_node(b->s, &n);
+	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	p = pod(b, "first", "ta");
+	p.more = &hca;
+	p.n_more = 1;
+	put(b, p, 0, 0, 0);
+	p = pod(b, "second", "ta");
+	p.more = &hca;
+	p.n_more = 1;
+	put(b, p, 0, 0, 0);
+	p = pod(b, "third", "ta");
+	p.more = &other;
+	p.n_more = 1;
+	put(b, p, 0, 0, 0);
+	p = pod(b, "fourth", "ta");
+	p.more = &disk; /* the node does not speak of it */
+	p.n_more = 1;
+	put(b, p, 0, 0, 0);
+	p = pod(b, "fifth", "ta");
+	p.more = &slots;
+	p.n_more = 1;
+	put(b, p, 0, 0, 0);
+	cycle(b);
+	bound(b, "first", "n1", NULL);
+	waits(b, "second",
+	      "0/1 nodes fit: 1 without enough of another resource it asks for (n1: 2 of rdma/hca "
+	      "asked for, 0 left); lower the request, or wait until a pod has ended");
+	waits(b, "third",
+	      "0/1 nodes fit: 1 without enough of another resource it asks for (n1: 1 of fpga.io/x "
+	      "asked for, 0 left); lower the request, or wait until a pod has ended");
+	bound(b, "fourth", "n1", NULL);
+	waits(b, "fifth",
+	      "0/1 nodes fit: 1 without enough of another resource it asks for (n1: 2 of "
+	      "nvidia.com/gpu asked for, 1 left); lower the request, or wait until a pod has ended");
+}
+
+static void a_daemonsets_pod_goes_to_its_node_and_nowhere_else(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_pod p = pod(b, "d", "ta");
+
+	node(b, "n1", 1);
+	node(b, "n2", 1);
+	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	p.only_node = RF_LIT("n2");
+	put(b, p, 1, 0, 0);
+	cycle(b);
+	bound(b, "d", "n2", "gpu-0");
+	rf_sched_del_node(b->s, RF_LIT("n2"));
+	cycle(b);
+	waits(b, "d",
+	      "0/1 nodes fit: 1 other than the one its DaemonSet means; wait until that node is "
+	      "there");
+}
+
+static void what_an_administrator_puts_on_every_node_meets_everybody(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_pod p = pod(b, "calico", "calico-system");
+
+	node(b, "n1", 1);
+	tenant(b, "loner", RF_ISOLATION_NODE, "loner");
+	tenant(b, "other", RF_ISOLATION_GPU, "other");
+	rf_sched_put_namespace(b->s, RF_LIT("calico-system"), RF_STR_EMPTY);
+	p.node = RF_LIT("n1");
+	p.daemon = true;
+	put(b, p, 0, 0, 0);
+	put(b, pod(b, "alone", "loner"), 1, 0, 0);
+	cycle(b);
+	bound(b, "alone", "n1", "gpu-0");
+	/* A tenant's DaemonSet is a tenant's. */
+	p = pod(b, "theirs", "other");
+	p.node = RF_LIT("n1");
+	p.daemon = true;
+	put(b, p, 0, 0, 0);
+	cycle(b);
+	assert_int_equal(about(b, "alone")->verdict, RF_SCHED_WAIT);
+}
+
+static void a_linux_pod_stays_off_windows(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_pair os = { RF_LIT("kubernetes.io/os"), RF_LIT("windows") };
+	struct rf_sched_node n = { .name = RF_LIT("n1"),
+				   .pods = 10,
+				   .ready = true,
+				   .labels = &os,
+				   .n_labels = 1 };
+
+	rf_sched_put_node(b->s, &n);
+	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	put(b, pod(b, "p", "ta"), 0, 0, 0);
+	cycle(b);
+	waits(b, "p", "0/1 nodes fit: 1 of another operating system; change spec.os of the pod");
+}
+
+static void a_claim_has_room_for_so_many_devices(void **state)
+{
+	struct bench *b = *state;
+
+	node(b, "n1", 1);
+	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	put(b, pod(b, "huge", "ta"), 33, 0, 0);
+	put(b, pod(b, "large", "ta"), 32, 0, 0);
+	cycle(b);
+	waits(b, "huge",
+	      "asks for 33 devices, and a claim holds at most 32; split the work into several pods");
+	assert_non_null(strstr(rf_arena_cstr(&b->a, about(b, "large")->reason),
+			       "without room on the cards"));
+}
+
+/* --- quota ------------------------------------------------------------------------------- */
+
+static void quota(struct bench *b, const char *name, int64_t gpus, int64_t bytes)
+{
+	struct rf_tenant t = { .name = rf_str(name),
+			       .isolation = RF_ISOLATION_SHARE,
+			       .trust_domain = rf_str(name),
+			       .quota_gpus = gpus,
+			       .quota_gpu_memory = bytes };
+
+	rf_sched_put_tenant(b->s, &t);
+	rf_sched_put_namespace(b->s, t.name, t.name);
+}
+
+static void a_tenant_holds_no_more_than_its_quota(void **state)
+{
+	struct bench *b = *state;
+
+	node(b, "n1", 8);
+	quota(b, "ta", 2, 30 * GI);
+	rf_sched_put_namespace(b->s, RF_LIT("ta-too"), RF_LIT("ta"));
+	put(b, pod(b, "c1", "ta"), 1, 0, 0);
+	put(b, pod(b, "c2", "ta-too"), 1, 0, 0);
+	put(b, pod(b, "c3", "ta"), 1, 0, 0);
+	put(b, pod(b, "s1", "ta"), 0, 20 * GI, 0);
+	put(b, pod(b, "s2", "ta-too"), 0, 20 * GI, 0);
+	put(b, pod(b, "s3", "ta"), 0, 10 * GI, 0);
+	put(b, pod(b, "c9", "ta"), 3, 0, 0);
+	cycle(b);
+	bound(b, "c1", "n1", "gpu-0");
+	bound(b, "c2", "n1", "gpu-1");
+	waits(b, "c3",
+	      "tenant ta holds 2 of 2 whole cards in its quota, and this pod asks for 1 more; wait "
+	      "until a pod of the tenant has ended, ask for less, or have the administrator raise "
+	      "spec.quota.gpus of Tenant ta");
+	bound(b, "s1", "n1", "gpu-2");
+	waits(b, "s2",
+	      "tenant ta holds 20Gi of 30Gi memory of shares in its quota, and this pod asks for "
+	      "20Gi more; wait until a pod of the tenant has ended, ask for less, or have the "
+	      "administrator raise spec.quota.gpuMemory of Tenant ta");
+	bound(b, "s3", "n1", "gpu-2");
+	waits(b, "c9",
+	      "tenant ta holds 2 of 2 whole cards in its quota, and this pod asks for 3 more; ask "
+	      "for less, or have the administrator raise spec.quota.gpus of Tenant ta");
+}
+
+static void a_claim_counts_until_it_is_gone_wherever_it_is(void **state)
+{
+	struct bench *b = *state;
+
+	node(b, "n1", 2);
+	node(b, "n2", 2);
+	quota(b, "ta", 1, 0);
+	put(b, pod(b, "first", "ta"), 1, 0, 0);
+	carry_out(b);
+	bound(b, "first", "n1", "gpu-0");
+	rf_sched_del_pod(b->s, RF_LIT("first"));
+	rf_sched_del_node(b->s, RF_LIT("n1"));
+	put(b, pod(b, "second", "ta"), 1, 0, 0);
+	cycle(b);
+	assert_int_equal(about(b, "second")->verdict, RF_SCHED_WAIT);
+	rf_sched_del_claim(b->s, RF_LIT("ta"), RF_LIT("first"));
+	cycle(b);
+	bound(b, "second", "n2", "gpu-0");
+}
+
+static void a_promise_outlives_a_lowered_quota(void **state)
+{
+	struct bench *b = *state;
+
+	node(b, "n1", 2);
+	quota(b, "ta", 1, 0);
+	put(b, pod(b, "first", "ta"), 1, 0, 0);
+	carry_out(b);
+	quota(b, "ta", 0, 0);
+	put(b, pod(b, "second", "ta"), 1, 0, 0);
+	cycle(b);
+	bound(b, "first", "n1", "gpu-0");
+	assert_true(about(b, "first")->promised);
+	waits(b, "second",
+	      "tenant ta holds 1 of 0 whole cards in its quota, and this pod asks for 1 more; ask "
+	      "for less, or have the administrator raise spec.quota.gpus of Tenant ta");
+}
+
+/* A share as large as a card is a share all the same. */
+static void claims_say_what_quota_they_count_against(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_claim c = { 0 };
+
+	rf_sched_read_claim(
+		&b->a,
+		rf_json_make(&b->a,
+			     "{'metadata':{'name':'c','namespace':'ta'},'spec':{'devices':{'requests':"
+			     "[{'name':'card','exactly':{'count':1}},{'name':'share','exactly':"
+			     "{'count':1,'capacity':{'requests':{'memory':'80Gi'}}}}]}},'status':"
+			     "{'allocation':{'devices':{'results':[{'request':'card','driver':"
+			     "'ringfence.io','pool':'n1','device':'gpu-0','shareID':"
+			     "'0f8fad5b-d9cb-469f-a165-70867728950e','consumedCapacity':{'memory':"
+			     "'80Gi','compute':'1k'}},{'request':'share','driver':'ringfence.io',"
+			     "'pool':'n1','device':'gpu-1','consumedCapacity':{'memory':'80Gi',"
+			     "'compute':'1k'}},{'request':'odd','driver':'ringfence.io','pool':'n1',"
+			     "'device':'gpu-2','consumedCapacity':{'memory':'-5Gi'}}]}}}}"),
+		&c);
+	assert_int_equal(c.n_grants, 3);
+	assert_true(c.grants[0].whole);
+	assert_int_equal(c.grants[0].milli, 1000);
+	assert_false(c.grants[1].whole);
+	assert_false(c.grants[2].whole);
+	assert_int_equal(c.grants[2].bytes, 0); /* not less than nothing */
 }
 
 static void a_hard_demand_that_is_not_honoured_makes_the_pod_wait(void **state)
@@ -596,9 +1010,24 @@ int main(void)
 		TEST(several_shares_of_one_pod_are_fitted_where_greed_fails),
 		TEST(an_allocated_claim_is_kept_and_one_on_a_dead_card_released),
 		TEST(a_claim_holds_its_card_until_it_is_gone),
+		TEST(an_object_that_names_a_pod_as_its_owner_does_not_hide_the_pods_claim),
 		TEST(nodes_are_filtered_by_what_they_say),
 		TEST(older_news_does_not_undo_newer),
 		TEST(nodes_pods_claims_and_slices_are_read),
+		TEST(only_the_newest_generation_of_a_pool_counts_and_only_when_it_is_all_there),
+		TEST(a_card_that_two_slices_speak_of_is_one_card),
+		TEST(a_node_of_a_real_cluster_is_read),
+		TEST(a_pod_of_a_real_cluster_is_read),
+		TEST(a_pod_with_endless_kinds_of_resources_is_not_added_up),
+		TEST(other_resources_are_counted_and_their_lack_is_named),
+		TEST(a_daemonsets_pod_goes_to_its_node_and_nowhere_else),
+		TEST(what_an_administrator_puts_on_every_node_meets_everybody),
+		TEST(a_linux_pod_stays_off_windows),
+		TEST(a_claim_has_room_for_so_many_devices),
+		TEST(a_tenant_holds_no_more_than_its_quota),
+		TEST(a_claim_counts_until_it_is_gone_wherever_it_is),
+		TEST(a_promise_outlives_a_lowered_quota),
+		TEST(claims_say_what_quota_they_count_against),
 		TEST(a_hard_demand_that_is_not_honoured_makes_the_pod_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

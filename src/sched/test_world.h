@@ -69,7 +69,12 @@ struct world {
 	struct node nodes[NODES];
 	size_t n_nodes;
 	struct pod pods[PODS];
+	struct quota {
+		int64_t cards, bytes;		/* what the Tenant says */
+		int64_t most_cards, most_bytes; /* or what was held when that was lowered */
+	} quotas[TENANTS];
 	int64_t serial;
+	long over_quota;
 	long binds, waits, releases, promises;
 };
 
@@ -111,11 +116,13 @@ static const char *ns_of(int tenant)
 	return tenants[tenant].name[0] != 0 ? tenants[tenant].name : "default";
 }
 
-static void tell_tenants(struct rf_sched *s)
+static void tell_tenants(struct rf_sched *s, const struct world *w)
 {
 	for (int i = 0; i < TENANTS; i++) {
 		struct rf_tenant t = { .name = rf_str(tenants[i].name),
 				       .isolation = tenants[i].isolation,
+				       .quota_gpus = w->quotas[i].cards,
+				       .quota_gpu_memory = w->quotas[i].bytes,
 				       .trust_domain = rf_str(tenants[i].trust) };
 
 		if (t.name.n > 0)
@@ -171,7 +178,8 @@ static void tell_claim(struct rf_sched *s, const struct world *w, const struct p
 			.container = RF_LIT("c0"),
 			.device = rf_str(w->nodes[p->node].cards[p->held[i].card].name),
 			.bytes = p->held[i].bytes,
-			.milli = p->held[i].milli
+			.milli = p->held[i].milli,
+			.whole = p->held[i].whole
 		};
 	rf_sched_put_claim(s, &c);
 }
@@ -249,8 +257,37 @@ static void check_cpu(const struct world *w, int node)
 	assert_true(pods <= 20);
 }
 
-static void check(const struct world *w)
+/* What a tenant's claims hold: cards, and bytes of shares. */
+static void count_held(const struct world *w, int tenant, int64_t *cards, int64_t *bytes)
 {
+	*cards = *bytes = 0;
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		for (size_t h = 0; p->claim && p->tenant == tenant && h < p->n_held; h++) {
+			*cards += p->held[h].whole;
+			*bytes += p->held[h].whole ? 0 : p->held[h].bytes;
+		}
+	}
+}
+
+/* A quota that is lowered takes nothing away, but from then on what is held only shrinks to it. */
+static void check_quota(struct world *w, int tenant)
+{
+	struct quota *q = &w->quotas[tenant];
+	int64_t cards = 0, bytes = 0;
+
+	count_held(w, tenant, &cards, &bytes);
+	assert_true(cards <= q->most_cards);
+	assert_true(bytes <= q->most_bytes);
+	q->most_cards = RF_MAX(q->cards, cards);
+	q->most_bytes = RF_MAX(q->bytes, bytes);
+}
+
+static void check(struct world *w)
+{
+	for (int t = 0; t < TENANTS; t++)
+		check_quota(w, t);
 	for (int n = 0; n < (int)w->n_nodes; n++) {
 		check_meetings(w, n);
 		check_cpu(w, n);

@@ -46,6 +46,9 @@ static void add_places(struct rf_view *v)
 					.cpu_left = r->v.cpu_milli,
 					.memory_left = r->v.memory,
 					.pods_left = r->v.pods };
+		p->more_left = rf_arena_array(v->a, int64_t, RF_MAX(r->v.n_more, 1));
+		for (size_t i = 0; i < r->v.n_more; i++)
+			p->more_left[i] = r->v.more[i].n;
 		add_cards(v, p);
 	}
 	qsort(v->places, v->n, sizeof(*v->places), by_node_name);
@@ -67,12 +70,25 @@ static void add_guest(struct rf_arena *a, struct rf_guest **list, const struct r
 	*list = g;
 }
 
+/* Requests come from whoever wrote the pod: what is more than there is leaves nothing, not less. */
+static void take(int64_t *left, int64_t n)
+{
+	if (__builtin_sub_overflow(*left, n, left))
+		*left = INT64_MIN;
+}
+
 void rf_view_add_pod(struct rf_view *v, struct rf_place *p, const struct rf_sched_pod *pod,
 		     const struct rf_party *party)
 {
-	p->cpu_left -= pod->cpu_milli;
-	p->memory_left -= pod->memory;
+	take(&p->cpu_left, pod->cpu_milli);
+	take(&p->memory_left, pod->memory);
 	p->pods_left--;
+	for (size_t i = 0; i < pod->n_more; i++) {
+		for (size_t k = 0; k < p->node->n_more; k++) {
+			if (rf_str_eq(p->node->more[k].name, pod->more[i].name))
+				take(&p->more_left[k], pod->more[i].n);
+		}
+	}
 	add_guest(v->a, &p->guests, party);
 }
 
@@ -85,11 +101,29 @@ struct rf_card *rf_place_card(const struct rf_place *p, struct rf_str device)
 	return NULL;
 }
 
+/* Whole cards count as cards, shares as bytes, as admission counts them. */
+static void charge(struct rf_view *v, struct rf_str tenant, const struct rf_sched_grant *g)
+{
+	struct rf_usage *u = rf_map_get(&v->held, tenant);
+
+	if (u == NULL) {
+		u = rf_arena_new(v->a, struct rf_usage);
+		(void)rf_map_set(&v->held, tenant, u);
+	}
+	u->cards += g->whole;
+	if (!g->whole && __builtin_add_overflow(u->bytes, g->bytes, &u->bytes))
+		u->bytes = INT64_MAX;
+}
+
 void rf_view_add_grant(struct rf_view *v, struct rf_place *p, const struct rf_sched_grant *g,
 		       const struct rf_party *party)
 {
-	struct rf_card *c = rf_place_card(p, g->device);
+	struct rf_card *c = NULL;
 
+	charge(v, party->tenant, g);
+	if (p == NULL)
+		return;
+	c = rf_place_card(p, g->device);
 	add_guest(v->a, &p->guests, party);
 	if (c == NULL)
 		return; /* a card that went away cannot be given to anybody either */
@@ -99,16 +133,28 @@ void rf_view_add_grant(struct rf_view *v, struct rf_place *p, const struct rf_sc
 	add_guest(v->a, &c->holders, party);
 }
 
+/* A pod has one claim. Should another object name the pod too, the one that was allocated counts:
+ * only ringfence allocates. */
+static bool outranks(const struct rf_sched_claim *a, const struct rf_sched_claim *b)
+{
+	if ((a->node.n > 0) != (b->node.n > 0))
+		return a->node.n > 0;
+	if (a->deleting != b->deleting)
+		return b->deleting;
+	return rf_str_cmp(a->name, b->name) < 0;
+}
+
 static void add_claims(struct rf_view *v)
 {
 	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&v->s->claims, slot)) != NULL;) {
 		struct rf_rec_claim *r = slot->value;
 		struct rf_place *p = rf_map_get(&v->by_name, r->v.node);
 		struct rf_party party = rf_party_of_claim(v->s, &r->v);
+		const struct rf_sched_claim *other = rf_map_get(&v->claim_of, r->v.pod_uid);
 
-		if (r->v.pod_uid.n > 0)
+		if (r->v.pod_uid.n > 0 && (other == NULL || outranks(&r->v, other)))
 			(void)rf_map_set(&v->claim_of, r->v.pod_uid, &r->v);
-		for (size_t i = 0; p != NULL && i < r->v.n_grants; i++)
+		for (size_t i = 0; i < r->v.n_grants; i++)
 			rf_view_add_grant(v, p, &r->v.grants[i], &party);
 	}
 }
@@ -120,6 +166,8 @@ static void add_pods(struct rf_view *v)
 		struct rf_place *p = rf_map_get(&v->by_name, r->v.node);
 		struct rf_party party = rf_party_of_namespace(v->s, r->v.ns);
 
+		/* What an administrator put on every node keeps nobody away from all of them. */
+		party.system |= r->v.daemon && party.known && party.tenant.n == 0;
 		if (p != NULL && !r->v.ended)
 			rf_view_add_pod(v, p, &r->v, &party);
 	}
@@ -137,4 +185,5 @@ void rf_view_done(struct rf_view *v)
 {
 	rf_map_done(&v->by_name);
 	rf_map_done(&v->claim_of);
+	rf_map_done(&v->held);
 }

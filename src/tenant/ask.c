@@ -4,8 +4,89 @@
 #define CARDS_MAX 1024
 #define BYTES_MAX (INT64_C(1) << 50)
 #define PREFIX "ringfence.io/"
+#define NAME_MAX_BYTES 200
 
 static const char *const resources[] = { RF_RES_GPU, RF_RES_GPU_MEMORY, RF_RES_GPU_COMPUTE };
+
+/* --- other names of whole cards ---------------------------------------------------------- */
+
+struct names {
+	char at[RF_GPU_NAMES_MAX][NAME_MAX_BYTES + 1];
+	size_t n;
+};
+
+static struct names others = { { "nvidia.com/gpu" }, 1 };
+
+static bool in_domain(struct rf_str domain, struct rf_str of)
+{
+	return rf_str_ends(domain, of) &&
+	       (domain.n == of.n || domain.p[domain.n - of.n - 1] == '.');
+}
+
+/* What Kubernetes takes for an extended resource, less what has a meaning of its own. */
+static int check_other(struct rf_str name, struct rf_err *err)
+{
+	struct rf_str domain = RF_STR_EMPTY, rest = name;
+
+	if (!rf_str_cut(&rest, '/', &domain) || name.n > NAME_MAX_BYTES ||
+	    !rf_str_is_label_key(name) || rf_str_starts(name, RF_LIT("requests.")))
+		return rf_fail(err, RF_INVALID,
+			       "\"%.*s\" is no name of a resource; write it like nvidia.com/gpu",
+			       (int)RF_MIN(name.n, (size_t)NAME_MAX_BYTES), name.p);
+	if (in_domain(domain, RF_LIT("kubernetes.io")) || in_domain(domain, RF_LIT("k8s.io")) ||
+	    in_domain(domain, RF_LIT("ringfence.io")))
+		return rf_fail(err, RF_INVALID,
+			       "\"%.*s\" belongs to %.*s; give the name of a device plugin's "
+			       "resource, such as nvidia.com/gpu",
+			       RF_STR(name), RF_STR(domain));
+	return 0;
+}
+
+static int add_other(struct names *to, struct rf_str name, struct rf_err *err)
+{
+	if (check_other(name, err) < 0)
+		return -RF_INVALID;
+	for (size_t i = 0; i < to->n; i++) {
+		if (rf_str_is(name, to->at[i]))
+			return rf_fail(err, RF_INVALID, "\"%.*s\" is there twice", RF_STR(name));
+	}
+	if (to->n == RF_GPU_NAMES_MAX)
+		return rf_fail(err, RF_INVALID, "at most %d names for whole cards",
+			       RF_GPU_NAMES_MAX);
+	memcpy(to->at[to->n++], name.p, name.n);
+	return 0;
+}
+
+int rf_gpu_names_set(struct rf_str comma_separated, struct rf_err *err)
+{
+	struct names now = { 0 };
+	struct rf_str name = RF_STR_EMPTY;
+	bool more = comma_separated.n > 0;
+
+	while (more) {
+		more = rf_str_cut(&comma_separated, ',', &name);
+		if (add_other(&now, rf_str_trim(name), err) < 0)
+			return -RF_INVALID;
+	}
+	others = now;
+	return 0;
+}
+
+const char *rf_gpu_name(size_t i)
+{
+	return i < others.n ? others.at[i] : NULL;
+}
+
+static bool is_other(struct rf_str key)
+{
+	for (size_t i = 0; i < others.n; i++) {
+		if (rf_str_is(key, others.at[i]))
+			return true;
+	}
+	return false;
+}
+
+/* --- one container ----------------------------------------------------------------------- */
 
 /* A container, for messages: `container "train"`. */
 static int bad(struct rf_err *err, const struct rf_json *container, const char *resource,
@@ -100,11 +181,34 @@ static int check_ask(const struct rf_json *c, const struct rf_gpu_ask *ask, int6
 		return bad(err, c, RF_RES_GPU_MEMORY,
 			   "must be more than 0; leave it out to ask for none");
 	if (ask->cards > 0 && (ask->share_bytes > 0 || percent > 0))
-		return bad(err, c, RF_RES_GPU,
+		return bad(err, c, ask->name,
 			   "a container asks for whole cards or for a share, not for both; remove "
 			   "one");
 	if (percent > 0 && ask->share_bytes == 0)
 		return bad(err, c, RF_RES_GPU_COMPUTE, "needs " RF_RES_GPU_MEMORY " beside it");
+	return 0;
+}
+
+/* By whatever name, but by one: two devices for one container would be two promises. */
+static int read_cards(const struct rf_json *c, struct rf_gpu_ask *ask, struct rf_err *err)
+{
+	const char *name = RF_RES_GPU;
+
+	for (size_t i = 0; name != NULL; name = rf_gpu_name(i++)) {
+		int64_t n = 0;
+
+		if (read_limit(c, name, CARDS_MAX, &n, err) < 0)
+			return -err->code;
+		if (n == 0)
+			continue;
+		if (ask->cards > 0)
+			return rf_fail(err, RF_INVALID,
+				       "container \"%.*s\": %s: whole cards are asked for by one "
+				       "name, and %s is there too; remove one",
+				       RF_STR(rf_json_str_at(c, "name")), name, ask->name);
+		ask->cards = n;
+		ask->name = name;
+	}
 	return 0;
 }
 
@@ -117,8 +221,7 @@ int rf_gpu_ask_of_container(const struct rf_json *container, struct rf_gpu_ask *
 
 	err = err != NULL ? err : &local;
 	if (check_names(container, "limits", err) < 0 ||
-	    check_names(container, "requests", err) < 0 ||
-	    read_limit(container, RF_RES_GPU, CARDS_MAX, &ask.cards, err) < 0 ||
+	    check_names(container, "requests", err) < 0 || read_cards(container, &ask, err) < 0 ||
 	    read_limit(container, RF_RES_GPU_MEMORY, BYTES_MAX, &ask.share_bytes, err) < 0 ||
 	    read_limit(container, RF_RES_GPU_COMPUTE, 100, &percent, err) < 0 ||
 	    check_ask(container, &ask, percent, err) < 0)
@@ -128,6 +231,8 @@ int rf_gpu_ask_of_container(const struct rf_json *container, struct rf_gpu_ask *
 	return 0;
 }
 
+/* --- the whole pod ----------------------------------------------------------------------- */
+
 static bool mentions_gpu(const struct rf_json *owner)
 {
 	static const char *const lists[] = { "limits", "requests" };
@@ -136,7 +241,13 @@ static bool mentions_gpu(const struct rf_json *owner)
 		const struct rf_json *o = rf_json_at(owner, "resources", lists[l]);
 
 		for (size_t i = 0; rf_json_is(o, RF_JSON_OBJECT) && i < o->n; i++) {
-			if (rf_str_starts(o->members[i].key, RF_LIT(PREFIX)))
+			const struct rf_json_member *m = &o->members[i];
+			int64_t n = -1;
+
+			if (rf_str_starts(m->key, RF_LIT(PREFIX)))
+				return true;
+			/* Other people's manifests spell out that they ask for none. */
+			if (is_other(m->key) && (read_whole(m->value, 0, &n) < 0 || n != 0))
 				return true;
 		}
 	}

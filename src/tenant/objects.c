@@ -64,16 +64,19 @@ static struct rf_json *binding_of(struct rf_arena *a, const struct rf_json *tena
 }
 
 /* Each namespace may use the tenant's whole quota; the sum over its namespaces is held to it by
- * admission. */
+ * admission and by the scheduler. */
 static struct rf_json *quota_of(struct rf_arena *a, const struct rf_tenant *t, struct rf_str ns)
 {
+	struct rf_str gpus = rf_arena_printf(a, "%lld", (long long)t->quota_gpus);
 	struct rf_json *hard = rf_json_object(a);
 
 	if (t->quota_pods >= 0)
 		rf_json_set_str(a, hard, "pods",
 				rf_arena_printf(a, "%lld", (long long)t->quota_pods));
-	rf_json_set_str(a, hard, "requests." RF_RES_GPU,
-			rf_arena_printf(a, "%lld", (long long)t->quota_gpus));
+	rf_json_set_str(a, hard, "requests." RF_RES_GPU, gpus);
+	/* Kubernetes counts each name by itself; the sum is for admission and the scheduler. */
+	for (size_t i = 0; rf_gpu_name(i) != NULL; i++)
+		rf_json_set_str(a, hard, rf_arena_printf(a, "requests.%s", rf_gpu_name(i)).p, gpus);
 	rf_json_set_str(a, hard, "requests." RF_RES_GPU_MEMORY,
 			rf_quantity_bytes(a, t->quota_gpu_memory));
 	return rf_json_make(

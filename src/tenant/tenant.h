@@ -38,9 +38,17 @@ struct rf_tenant {
 int rf_tenant_parse(struct rf_arena *a, const struct rf_json *tenant, struct rf_tenant *ret,
 		    struct rf_err *err);
 
+/* Other names by which whole cards may be asked for, "nvidia.com/gpu,gpu.example.com/device": those
+ * that a device plugin offers. Set once, when a process starts; "nvidia.com/gpu" until then. Names of
+ * Kubernetes' own or of ringfence.io, badly formed ones and more than RF_GPU_NAMES_MAX are RF_INVALID. */
+#define RF_GPU_NAMES_MAX 4
+int rf_gpu_names_set(struct rf_str comma_separated, struct rf_err *err);
+const char *rf_gpu_name(size_t i); /* NULL past the last */
+
 /* What one container or a whole pod asks for. */
 struct rf_gpu_ask {
-	int64_t cards;         /* whole cards */
+	int64_t cards;         /* whole cards, by whatever name */
+	const char *name;      /* of a container: the resource the cards were asked for with; else NULL */
 	int64_t share_bytes;   /* 0: no share */
 	int64_t share_milli;   /* compute of the share in thousandths; 0: none reserved */
 };

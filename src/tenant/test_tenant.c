@@ -186,6 +186,105 @@ static void asks_that_make_no_sense_are_refused_with_a_remedy(void **state)
 	}
 }
 
+/* --- other names of whole cards ---------------------------------------------------------- */
+
+static int default_names(void **state)
+{
+	return rf_gpu_names_set(RF_LIT("nvidia.com/gpu"), NULL);
+}
+
+static void whole_cards_may_be_asked_for_by_another_name(void **state)
+{
+	struct rf_gpu_ask got = { 0 };
+
+	assert_string_equal(rf_gpu_name(0), "nvidia.com/gpu"); /* unless something else is said */
+	assert_null(rf_gpu_name(1));
+	assert_int_equal(ask("{'limits':{'nvidia.com/gpu':'2'},'requests':{'nvidia.com/gpu':'2'}}",
+			     &got, NULL),
+			 0);
+	assert_int_equal(got.cards, 2);
+	assert_string_equal(got.name, "nvidia.com/gpu");
+	assert_int_equal(ask("{'limits':{'ringfence.io/gpu':1,'nvidia.com/gpu':0}}", &got, NULL),
+			 0);
+	assert_int_equal(got.cards, 1);
+	assert_string_equal(got.name, RF_RES_GPU);
+	assert_int_equal(ask("{'limits':{'ringfence.io/gpu-memory':'1Gi'}}", &got, NULL), 0);
+	assert_null(got.name);
+	assert_int_equal(ask("{'limits':{'example.com/gpu':'1'}}", &got, NULL), 0);
+	assert_false(rf_gpu_ask_any(&got));
+
+	assert_int_equal(rf_gpu_names_set(RF_LIT("example.com/gpu, amd.com/gpu"), NULL), 0);
+	assert_int_equal(ask("{'limits':{'amd.com/gpu':'1'}}", &got, NULL), 0);
+	assert_string_equal(got.name, "amd.com/gpu");
+	assert_int_equal(ask("{'limits':{'nvidia.com/gpu':'1'}}", &got, NULL), 0);
+	assert_false(rf_gpu_ask_any(&got));
+
+	assert_int_equal(rf_gpu_names_set(RF_STR_EMPTY, NULL), 0);
+	assert_null(rf_gpu_name(0));
+}
+
+static void a_container_asks_by_one_name(void **state)
+{
+	static const struct {
+		const char *resources, *message;
+	} rows[] = {
+		{ "{'limits':{'ringfence.io/gpu':1,'nvidia.com/gpu':1}}",
+		  "container \"c\": nvidia.com/gpu: whole cards are asked for by one name, and "
+		  "ringfence.io/gpu is there too; remove one" },
+		{ "{'limits':{'nvidia.com/gpu':1,'ringfence.io/gpu-memory':'1Gi'}}",
+		  "container \"c\": nvidia.com/gpu: a container asks for whole cards or for a "
+		  "share, not for both; remove one" },
+		{ "{'requests':{'nvidia.com/gpu':1}}",
+		  "container \"c\": nvidia.com/gpu: the request must equal the limit; set the "
+		  "limit and leave the request out" },
+		{ "{'limits':{'nvidia.com/gpu':'1500m'}}",
+		  "container \"c\": nvidia.com/gpu: limit must be a whole number from 0 to 1024, "
+		  "not 1500m" },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_err err = RF_ERR_INIT;
+		struct rf_gpu_ask got = { 0 };
+
+		assert_int_equal(ask(rows[i].resources, &got, &err), -RF_INVALID);
+		assert_string_equal(err.msg, rows[i].message);
+	}
+}
+
+static void names_that_mean_something_else_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"gpu",
+		"nvidia.com/",
+		"/gpu",
+		"nvidia.com/gpu,",
+		"nvidia.com/gpu,nvidia.com/gpu",
+		"NVIDIA.com/gpu",
+		"nvidia.com/g pu",
+		"a/b/c",
+		"requests.nvidia.com/gpu",
+		"kubernetes.io/gpu",
+		"deviceclass.resource.kubernetes.io/gpu.ringfence.io",
+		"k8s.io/gpu",
+		"ringfence.io/gpu",
+		"x.ringfence.io/gpu",
+		"a.io/1,a.io/2,a.io/3,a.io/4,a.io/5",
+	};
+	char longest[400] = "nvidia.com/";
+
+	for (size_t i = 0; i < RF_COUNT(bad); i++) {
+		struct rf_err err = RF_ERR_INIT;
+
+		assert_int_equal(rf_gpu_names_set(rf_str(bad[i]), &err), -RF_INVALID);
+		assert_true(err.msg[0] != 0);
+		assert_string_equal(rf_gpu_name(0), "nvidia.com/gpu");
+		assert_null(rf_gpu_name(1));
+	}
+	memset(longest + 11, 'a', 300);
+	assert_int_equal(rf_gpu_names_set(rf_str(longest), NULL), -RF_INVALID);
+	assert_int_equal(rf_gpu_names_set(RF_LIT("notringfence.io/gpu"), NULL), 0);
+}
+
 static void a_pod_asks_for_the_sum_of_its_containers(void **state)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -193,11 +292,12 @@ static void a_pod_asks_for_the_sum_of_its_containers(void **state)
 	struct rf_json *pod = rf_json_make(
 		&a, "{'spec':{'containers':[{'resources':{'limits':{'ringfence.io/gpu':1}}},"
 		    "{'resources':{'limits':{'ringfence.io/gpu-memory':'2Gi',"
-		    "'ringfence.io/gpu-compute':10}}},{'resources':{'limits':{'ringfence.io/"
+		    "'ringfence.io/gpu-compute':10}}},{'resources':{'limits':{'nvidia.com/"
 		    "gpu':2}}}]}}");
 
 	assert_int_equal(rf_gpu_ask_of_pod(pod, &got, NULL), 0);
 	assert_int_equal(got.cards, 3);
+	assert_null(got.name);
 	assert_int_equal(got.share_bytes, 2 * GI);
 	assert_int_equal(got.share_milli, 100);
 }
@@ -210,7 +310,18 @@ static void only_ordinary_containers_may_ask(void **state)
 		"{'spec':{'ephemeralContainers':[{'name':'e','resources':{'limits':{'ringfence.io/"
 		"x':1}}}]}}",
 		"{'spec':{'resources':{'limits':{'ringfence.io/gpu':1}},'containers':[]}}",
+		"{'spec':{'initContainers':[{'name':'i','resources':{'requests':{'nvidia.com/"
+		"gpu':1}}}]}}",
 	};
+	rf_auto(arena) none = RF_ARENA_INIT;
+	struct rf_gpu_ask nothing = { 0 };
+
+	assert_int_equal(
+		rf_gpu_ask_of_pod(rf_json_make(&none, "{'spec':{'initContainers':[{'name':'i',"
+						      "'resources':{'limits':{'nvidia.com/gpu':"
+						      "'0'}}}]}}"),
+				  &nothing, NULL),
+		0);
 
 	for (size_t i = 0; i < RF_COUNT(pods); i++) {
 		rf_auto(arena) a = RF_ARENA_INIT;
@@ -312,6 +423,7 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 	assert_true(
 		rf_json_equal(rf_json_at(o, "spec", "hard"),
 			      rf_json_make(&a, "{'requests.ringfence.io/gpu':'2',"
+					       "'requests.nvidia.com/gpu':'2',"
 					       "'requests.ringfence.io/gpu-memory':'1536Mi'}")));
 	o = find(all, "RoleBinding", "x");
 	assert_int_equal(rf_json_len(rf_json_at(o, "subjects")), 3);
@@ -328,6 +440,11 @@ int main(void)
 		cmocka_unit_test(a_tenant_that_is_wrong_is_refused_with_the_field),
 		cmocka_unit_test(whole_cards_and_shares_are_read_from_limits),
 		cmocka_unit_test(asks_that_make_no_sense_are_refused_with_a_remedy),
+		cmocka_unit_test_teardown(whole_cards_may_be_asked_for_by_another_name,
+					  default_names),
+		cmocka_unit_test(a_container_asks_by_one_name),
+		cmocka_unit_test_teardown(names_that_mean_something_else_are_refused,
+					  default_names),
 		cmocka_unit_test(a_pod_asks_for_the_sum_of_its_containers),
 		cmocka_unit_test(only_ordinary_containers_may_ask),
 		cmocka_unit_test(a_share_needs_a_tenant_that_shares),

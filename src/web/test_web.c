@@ -33,10 +33,10 @@ static const char SLICES[] =
 	"{\"spec\":{\"driver\":\"other.io\",\"nodeName\":\"n1\",\"devices\":[{\"name\":\"gpu-0\"}]}}]";
 static const char CLAIMS[] =
 	"[{\"metadata\":{\"name\":\"p-01234567\",\"namespace\":\"a\",\"annotations\":{\"ringfence.io/tenant\":\"ta\"}},"
-	"\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"pool\":\"n1\",\"device\":\"gpu-0\","
+	"\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"driver\":\"ringfence.io\",\"pool\":\"n1\",\"device\":\"gpu-0\","
 	"\"consumedCapacity\":{\"memory\":\"20Gi\",\"compute\":\"500\"}}]}}}},"
 	"{\"metadata\":{\"name\":\"q\",\"namespace\":\"b\",\"annotations\":{\"ringfence.io/tenant\":\"tb\"}},"
-	"\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"pool\":\"n1\",\"device\":\"gpu-0\","
+	"\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"driver\":\"ringfence.io\",\"pool\":\"n1\",\"device\":\"gpu-0\","
 	"\"consumedCapacity\":{\"memory\":\"1Gi\",\"compute\":\"100\"}}]}}}}]";
 
 static void a_card_shows_what_is_granted_and_to_whom(void **state)
@@ -51,6 +51,32 @@ static void a_card_shows_what_is_granted_and_to_whom(void **state)
 	assert_str(rf_json_str_at(rf_json_item(rows, 0), "health"), "ok");
 	assert_str(rf_json_str_at(rf_json_item(rows, 1), "health"), "ringfence.io/xid=79");
 	assert_str(rf_json_str_at(rf_json_item(rows, 1), "granted"), "0");
+}
+
+/* As on a cluster that has another DRA driver, and where a pool was just told of anew. */
+static void only_our_own_and_newest_slices_are_shown(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *slices = rf_json_make(
+		&a, "[{'spec':{'driver':'ringfence.io','nodeName':'n1','pool':{'name':'n1','generation':1},'devices':["
+		    "{'name':'gpu-0'},{'name':'gpu-1'}]}},{'spec':{'driver':'ringfence.io','nodeName':'n1','pool':"
+		    "{'name':'n1','generation':2},'devices':[{'name':'gpu-10','capacity':{'memory':{'value':'80Gi'}},"
+		    "'taints':[{'key':'ringfence.io/warm','value':'yes','effect':'None'}]}]}},{'spec':{'driver':"
+		    "'gpu.nvidia.com','nodeName':'n1','pool':{'name':'n1','generation':9},'devices':[{'name':'gpu-10'}]}}]");
+	struct rf_json *claims = rf_json_make(
+		&a, "[{'metadata':{'annotations':{'ringfence.io/tenant':'team-a'}},'status':{'allocation':{'devices':"
+		    "{'results':[{'driver':'ringfence.io','pool':'n1','device':'gpu-10','consumedCapacity':{'memory':"
+		    "'1Gi','compute':'10'}}]}}}},{'metadata':{'annotations':{'ringfence.io/tenant':'team'}},'status':"
+		    "{'allocation':{'devices':{'results':[{'driver':'ringfence.io','pool':'n1','device':'gpu-10',"
+		    "'consumedCapacity':{'memory':'1Gi'}}]}}}},{'metadata':{'name':'theirs'},'status':{'allocation':"
+		    "{'devices':{'results':[{'driver':'gpu.nvidia.com','pool':'n1','device':'gpu-10'}]}}}}]");
+	struct rf_json *rows = rf_view_cards(&a, slices, claims), *row = rf_json_item(rows, 0);
+
+	assert_int_equal(rf_json_len(rows), 1);
+	assert_str(rf_json_str_at(row, "card"), "gpu-10");
+	assert_str(rf_json_str_at(row, "health"), "ok");
+	assert_str(rf_json_str_at(row, "granted"), "2Gi");
+	assert_str(rf_json_str_at(row, "tenants"), "team-a,team");
 }
 
 static void a_pod_shows_its_tenant_ask_and_card(void **state)
@@ -70,6 +96,17 @@ static void a_pod_shows_its_tenant_ask_and_card(void **state)
 	assert_str(rf_json_str_at(row, "cards"), "gpu-0");
 	assert_str(rf_json_str_at(row, "status"), "Running");
 	assert_str(rf_json_str_at(row, "age"), "60s");
+}
+
+static void a_pod_that_asks_by_another_name_asks_for_cards(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *pods = rf_json_make(&a, "[{'metadata':{'name':'p','namespace':'a','uid':'u'},'spec':{"
+						"'containers':[{'name':'c','resources':{'limits':{'nvidia.com/gpu':"
+						"'2'}}}]}}]");
+	struct rf_json *rows = rf_view_pods(&a, pods, NULL, NULL, 0);
+
+	assert_str(rf_json_str_at(rf_json_item(rows, 0), "gpu"), "2 cards");
 }
 
 /* --- the server ------------------------------------------------------------------------------- */
@@ -151,7 +188,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_card_shows_what_is_granted_and_to_whom),
+		cmocka_unit_test(only_our_own_and_newest_slices_are_shown),
 		cmocka_unit_test(a_pod_shows_its_tenant_ask_and_card),
+		cmocka_unit_test(a_pod_that_asks_by_another_name_asks_for_cards),
 		cmocka_unit_test(the_page_is_open_and_the_data_is_not),
 		cmocka_unit_test(nothing_can_be_changed),
 	};

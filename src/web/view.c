@@ -21,7 +21,9 @@ static bool grant_on(const struct rf_json *claim, struct rf_str node, struct rf_
 		const struct rf_json *r = rf_json_item(results, i);
 		int64_t bytes = 0, milli = 0;
 
-		if (!rf_str_eq(rf_json_str_at(r, "pool"), node) || !rf_str_eq(rf_json_str_at(r, "device"), device))
+		/* Other drivers may name their pools and devices alike. */
+		if (!rf_str_is(rf_json_str_at(r, "driver"), RF_DRIVER) ||
+		    !rf_str_eq(rf_json_str_at(r, "pool"), node) || !rf_str_eq(rf_json_str_at(r, "device"), device))
 			continue;
 		rf_quantity_value(rf_json_str_at(r, "consumedCapacity", "memory"), &bytes, NULL);
 		rf_quantity_value(rf_json_str_at(r, "consumedCapacity", "compute"), &milli, NULL);
@@ -34,11 +36,27 @@ static bool grant_on(const struct rf_json *claim, struct rf_str node, struct rf_
 
 static void add_word(struct rf_buf *b, struct rf_str word)
 {
-	if (rf_str_contains(rf_buf_str(b), word))
-		return;
+	struct rf_str rest = rf_buf_str(b), one = RF_STR_EMPTY;
+
+	while (rest.n > 0) {
+		rf_str_cut(&rest, ',', &one);
+		if (rf_str_eq(one, word))
+			return;
+	}
 	if (b->n > 0)
 		rf_buf_add_c(b, ',');
 	rf_buf_add(b, word);
+}
+
+/* The first taint that keeps pods away; one of effect None only tells. */
+static const struct rf_json *fault_of(const struct rf_json *device)
+{
+	const struct rf_json *taints = rf_json_at(device, "taints");
+
+	for (size_t i = 0; i < rf_json_len(taints); i++)
+		if (!rf_str_is(rf_json_str_at(rf_json_item(taints, i), "effect"), "None"))
+			return rf_json_item(taints, i);
+	return NULL;
 }
 
 static struct rf_json *card_row(struct rf_arena *a, struct rf_str node, const struct rf_json *device,
@@ -46,7 +64,7 @@ static struct rf_json *card_row(struct rf_arena *a, struct rf_str node, const st
 {
 	rf_auto(buf) tenants = RF_BUF_INIT;
 	struct rf_str name = rf_json_str_at(device, "name");
-	const struct rf_json *taint = rf_json_item(rf_json_at(device, "taints"), 0);
+	const struct rf_json *taint = fault_of(device);
 	int64_t bytes = 0, milli = 0;
 	struct grant g;
 
@@ -72,6 +90,28 @@ static struct rf_json *card_row(struct rf_arena *a, struct rf_str node, const st
 		(int)rf_json_is_true(rf_json_at(device, "attributes", "simulated", "bool")));
 }
 
+static int64_t generation_of(const struct rf_json *slice)
+{
+	return rf_json_int(rf_json_at(slice, "spec", "pool", "generation"), 0);
+}
+
+/* Ours, and no newer slices speak of the same pool. */
+static bool is_current(const struct rf_json *slices, const struct rf_json *slice)
+{
+	if (!rf_str_is(rf_json_str_at(slice, "spec", "driver"), RF_DRIVER))
+		return false;
+	for (size_t i = 0; i < rf_json_len(slices); i++) {
+		const struct rf_json *other = rf_json_item(slices, i);
+
+		if (rf_str_is(rf_json_str_at(other, "spec", "driver"), RF_DRIVER) &&
+		    rf_str_eq(rf_json_str_at(other, "spec", "pool", "name"),
+			      rf_json_str_at(slice, "spec", "pool", "name")) &&
+		    generation_of(other) > generation_of(slice))
+			return false;
+	}
+	return true;
+}
+
 struct rf_json *rf_view_cards(struct rf_arena *a, const struct rf_json *slices, const struct rf_json *claims)
 {
 	struct rf_json *rows = rf_json_array(a);
@@ -80,7 +120,7 @@ struct rf_json *rf_view_cards(struct rf_arena *a, const struct rf_json *slices, 
 		const struct rf_json *slice = rf_json_item(slices, i);
 		const struct rf_json *devices = rf_json_at(slice, "spec", "devices");
 
-		if (!rf_str_is(rf_json_str_at(slice, "spec", "driver"), RF_DRIVER))
+		if (!is_current(slices, slice))
 			continue;
 		for (size_t d = 0; d < rf_json_len(devices); d++)
 			rf_json_push(a, rows, card_row(a, rf_json_str_at(slice, "spec", "nodeName"),

@@ -1,0 +1,1090 @@
+/* Admission reviews on Kubernetes: the judgement, the certificates (against a real API server), the
+ * server that answers, and the process around it. */
+#include "apiserver/test_world.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "codec/base64.h"
+#include "control/private.h"
+#include "net/tls.h"
+
+#define NOW INT64_C(1794717115000) /* 2026-11-15T04:31:55Z */
+#define DAY_MS INT64_C(86400000)
+#define PATIENCE_MS 20000
+#define SERVICE "localhost" /* a name that leads here, so that a client can check it */
+
+/* --- a cluster that is a list of objects ------------------------------------------------------- */
+
+struct bench {
+	struct rf_arena a;
+	struct rf_json *objects;
+	struct rf_reviewer r;
+};
+
+static const struct rf_json *get(void *ctx, const struct rf_kube_res *res, struct rf_str ns,
+				 struct rf_str name)
+{
+	struct bench *b = ctx;
+
+	for (size_t i = 0; i < rf_json_len(b->objects); i++) {
+		const struct rf_json *o = rf_json_item(b->objects, i);
+
+		if (rf_str_is(rf_json_str_at(o, "kind"), res->kind) &&
+		    rf_str_eq(rf_kube_namespace(o), ns) && rf_str_eq(rf_kube_name(o), name))
+			return o;
+	}
+	return NULL;
+}
+
+static const struct rf_json *next(void *ctx, const struct rf_kube_res *res, const void **cursor)
+{
+	struct bench *b = ctx;
+	bool found = *cursor == NULL;
+
+	for (size_t i = 0; i < rf_json_len(b->objects); i++) {
+		const struct rf_json *o = rf_json_item(b->objects, i);
+
+		if (found && rf_str_is(rf_json_str_at(o, "kind"), res->kind))
+			return *cursor = o;
+		found |= o == *cursor;
+	}
+	return NULL;
+}
+
+static void add(struct bench *b, const char *object)
+{
+	rf_json_push(&b->a, b->objects, rf_json_make(&b->a, object));
+}
+
+/* Tenant blue: two namespaces, two cards, 20Gi of shares, four pods. */
+static int set_up(void **state)
+{
+	struct bench *b = rf_new(struct bench);
+
+	b->objects = rf_json_array(&b->a);
+	b->r.cluster = (struct rf_cluster){ .get = get, .next = next, .ctx = b };
+	b->r.scheduler = "ringfence";
+	b->r.synced = true;
+	add(b,
+	    "{'kind':'Tenant','metadata':{'name':'blue'},'spec':{'isolation':'share','namespaces':"
+	    "['blue-a','blue-b'],'quota':{'gpus':2,'gpuMemory':'20Gi','pods':4}}}");
+	add(b, "{'kind':'Namespace','metadata':{'name':'blue-a','labels':{'ringfence.io/"
+	       "tenant':'blue'}}}");
+	add(b, "{'kind':'Namespace','metadata':{'name':'blue-b','labels':{'ringfence.io/"
+	       "tenant':'blue'}}}");
+	add(b, "{'kind':'Namespace','metadata':{'name':'open'}}");
+	*state = b;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct bench *b = *state;
+
+	rf_arena_done(&b->a);
+	free(b);
+	return 0;
+}
+
+/* --- reviews ----------------------------------------------------------------------------------- */
+
+#define CARDS(n) "'resources':{'limits':{'ringfence.io/gpu':" n "}}"
+
+/* A pod of one container with these members; spec holds further ones, with a comma behind. */
+static struct rf_json *pod(struct rf_arena *a, const char *ns, const char *name,
+			   const char *container, const char *spec)
+{
+	struct rf_json *o = rf_json_make(
+		a, rf_arena_printf(a,
+				   "{'apiVersion':'v1','kind':'Pod','metadata':{},'spec':{%s"
+				   "'containers':[{'name':'c','image':'x',%s}]}}",
+				   spec, container)
+			   .p);
+
+	rf_json_set_str(a, rf_json_at(o, "metadata"), "name", rf_str(name));
+	rf_json_set_str(a, rf_json_at(o, "metadata"), "namespace", rf_str(ns));
+	return o;
+}
+
+static struct rf_json *review_of(struct rf_arena *a, const char *operation, struct rf_json *object)
+{
+	return rf_json_make(
+		a,
+		"{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{"
+		"'uid':'r-1','kind':{'group':'','version':'v1','kind':'Pod'},'resource':{"
+		"'group':'','version':'v1','resource':'pods'},'operation':%s,'namespace':%S,"
+		"'userInfo':{'username':'alice','groups':['system:authenticated']},"
+		"'object':%j}}",
+		operation, rf_kube_namespace(object), object);
+}
+
+static struct rf_json *request(struct rf_json *review)
+{
+	return rf_json_at(review, "request");
+}
+
+static const struct rf_json *answer(struct bench *b, enum rf_review what, struct rf_json *review)
+{
+	struct rf_str text = RF_STR_EMPTY;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o = NULL;
+
+	assert_ok(
+		rf_webhook_review(&b->r, &b->a, what, rf_json_text_of(&b->a, review), &text, &err),
+		err);
+	assert_int_equal(rf_json_parse(&b->a, text, &o, NULL), 0);
+	assert_true(rf_str_is(rf_json_str_at(o, "apiVersion"), "admission.k8s.io/v1"));
+	assert_true(rf_str_is(rf_json_str_at(o, "kind"), "AdmissionReview"));
+	assert_true(rf_str_is(rf_json_str_at(o, "response", "uid"), "r-1"));
+	return rf_json_at(o, "response");
+}
+
+static void allowed(struct bench *b, struct rf_json *review)
+{
+	const struct rf_json *r = answer(b, RF_REVIEW_VALIDATE, review);
+
+	if (!rf_json_is_true(rf_json_at(r, "allowed")))
+		fail_msg("refused: %.*s", RF_STR(rf_json_str_at(r, "status", "message")));
+	assert_null(rf_json_at(r, "patch"));
+}
+
+static void refused(struct bench *b, struct rf_json *review, int code, const char *message)
+{
+	const struct rf_json *r = answer(b, RF_REVIEW_VALIDATE, review);
+	struct rf_str said = rf_json_str_at(r, "status", "message");
+
+	assert_false(rf_json_is_true(rf_json_at(r, "allowed")));
+	assert_int_equal(rf_json_int(rf_json_at(r, "status", "code"), 0), code);
+	assert_string_equal(rf_arena_cstr(&b->a, said), message);
+}
+
+static struct rf_json *new_pod(struct bench *b, const char *ns, const char *name,
+			       const char *container)
+{
+	return review_of(&b->a, "CREATE", pod(&b->a, ns, name, container, ""));
+}
+
+#define NO_CARD "'tty':false"
+#define FULL(asked, used)                                                                          \
+	"is forbidden: exceeded quota: tenant blue, requested: requests.ringfence.io/gpu=" asked   \
+	", used: requests.ringfence.io/gpu=" used ", limited: requests.ringfence.io/gpu=2; "       \
+	"wait for a pod of the tenant to end, lower ringfence.io/gpu or "                          \
+	"ringfence.io/gpu-memory, or ask for a larger Tenant quota"
+
+static void a_pod_of_a_tenant_within_its_quota_comes_in(void **state)
+{
+	allowed(*state, new_pod(*state, "blue-a", "p", CARDS("2")));
+}
+
+static void a_refusal_says_which_pod_why_and_what_to_do(void **state)
+{
+	struct bench *b = *state;
+	const struct rf_json *r;
+
+	refused(b, new_pod(b, "blue-a", "big", CARDS("3")), 403, "pods \"big\" " FULL("3", "0"));
+	r = answer(b, RF_REVIEW_VALIDATE, new_pod(b, "blue-a", "big", CARDS("3")));
+	assert_true(rf_str_is(rf_json_str_at(r, "status", "reason"), "Forbidden"));
+	refused(b, new_pod(b, "open", "p", CARDS("1")), 403,
+		"pods \"p\" is forbidden: asks for GPUs, but namespace \"open\" belongs to no "
+		"tenant; use "
+		"a tenant's namespace or ask an administrator to create a Tenant for it");
+	refused(b, new_pod(b, "blue-a", "p", "'resources':{'limits':{'ringfence.io/gpus':1}}"), 422,
+		"Pod \"p\" is invalid: container \"c\": resources.limits.ringfence.io/gpus: there "
+		"is no "
+		"such resource; there are ringfence.io/gpu, ringfence.io/gpu-memory and "
+		"ringfence.io/gpu-compute");
+	refused(b,
+		review_of(&b->a, "CREATE",
+			  pod(&b->a, "blue-a", "p", CARDS("1"), "'schedulerName':'volcano',")),
+		403,
+		"pods \"p\" is forbidden: spec.schedulerName \"volcano\": pods that ask for cards "
+		"are "
+		"placed by ringfence; leave schedulerName out");
+	refused(b, new_pod(b, "blue-a", "p", CARDS("1") ",'securityContext':{'privileged':true}"),
+		403,
+		"pods \"p\" is forbidden: asks for GPUs, and a pod with a card may not reach the "
+		"machine "
+		"under it: privileged (container \"c\" must not set "
+		"securityContext.privileged=true); "
+		"remove these settings, or ask for no GPU");
+}
+
+static void a_node_is_named_by_administrators_only(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = review_of(&b->a, "CREATE",
+				      pod(&b->a, "blue-a", "p", CARDS("1"), "'nodeName':'n1',"));
+
+	refused(b, v, 403,
+		"pods \"p\" is forbidden: spec.nodeName may only be set by the scheduler; leave it "
+		"out, or "
+		"use spec.nodeSelector");
+	rf_json_push(&b->a, rf_json_at(v, "request", "userInfo", "groups"),
+		     rf_json_string(&b->a, RF_LIT("system:masters")));
+	allowed(b, v);
+}
+
+static void pods_without_cards_are_nobodys_business(void **state)
+{
+	struct bench *b = *state;
+
+	allowed(b, new_pod(b, "blue-a", "p", NO_CARD ",'securityContext':{'privileged':true}"));
+	b->r.synced = false;
+	allowed(b, new_pod(b, "kube-system", "p", NO_CARD));
+	assert_int_equal(b->r.recents.n, 0);
+}
+
+static void until_all_is_known_cards_are_refused(void **state)
+{
+	struct bench *b = *state;
+
+	b->r.synced = false;
+	refused(b, new_pod(b, "blue-a", "p", CARDS("1")), 503,
+		"pods \"p\" is forbidden: asks for GPUs, and ringfence has only just started and "
+		"does not "
+		"know all tenants and pods yet; try again in a few seconds");
+	b->r.synced = true;
+	refused(b, new_pod(b, "new", "p", CARDS("1")), 503,
+		"pods \"p\" is forbidden: ringfence does not know namespace \"new\" yet; try again "
+		"in a "
+		"moment");
+}
+
+/* --- counting ---------------------------------------------------------------------------------- */
+
+static void quota_is_counted_over_all_namespaces_of_the_tenant(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *ended = pod(&b->a, "blue-b", "ended", CARDS("2"), "");
+
+	rf_json_set_str(&b->a, rf_json_ensure(&b->a, ended, "status"), "phase",
+			RF_LIT("Succeeded"));
+	rf_json_push(&b->a, b->objects, ended);
+	rf_json_push(&b->a, b->objects, pod(&b->a, "open", "stranger", CARDS("2"), ""));
+	rf_json_push(&b->a, b->objects, pod(&b->a, "blue-b", "runs", CARDS("1"), ""));
+	refused(b, new_pod(b, "blue-a", "p", CARDS("2")), 403, "pods \"p\" " FULL("2", "1"));
+	allowed(b, new_pod(b, "blue-a", "p", CARDS("1")));
+}
+
+static void what_was_just_admitted_counts_before_the_informer_shows_it(void **state)
+{
+	struct bench *b = *state;
+
+	allowed(b, new_pod(b, "blue-a", "first", CARDS("1")));
+	allowed(b, new_pod(b, "blue-a", "first", CARDS("1"))); /* asked once more: still one pod */
+	allowed(b, new_pod(b, "blue-b", "second", CARDS("1")));
+	refused(b, new_pod(b, "blue-a", "third", CARDS("1")), 403,
+		"pods \"third\" " FULL("1", "2"));
+	/* Shown now: counted once. */
+	rf_json_push(&b->a, b->objects, pod(&b->a, "blue-a", "first", CARDS("1"), ""));
+	refused(b, new_pod(b, "blue-a", "third", CARDS("1")), 403,
+		"pods \"third\" " FULL("1", "2"));
+	assert_int_equal(b->r.recents.n, 1);
+	/* The second never came: somebody behind us refused it. */
+	b->r.now_ms += RF_RECENT_MS;
+	allowed(b, new_pod(b, "blue-a", "third", CARDS("1")));
+}
+
+static void an_older_pod_of_the_name_is_not_the_new_one(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *old = pod(&b->a, "blue-a", "p", CARDS("1"), ""), *v;
+
+	rf_json_set_str(&b->a, rf_json_at(old, "metadata"), "uid", RF_LIT("old"));
+	rf_json_push(&b->a, b->objects, old);
+	v = new_pod(b, "blue-a", "p", CARDS("1"));
+	rf_json_set_str(&b->a, rf_json_at(v, "request", "object", "metadata"), "uid",
+			RF_LIT("new"));
+	allowed(b, v);
+	refused(b, new_pod(b, "blue-a", "q", CARDS("1")), 403, "pods \"q\" " FULL("1", "2"));
+	rf_json_set_str(&b->a, rf_json_at(old, "metadata"), "uid", RF_LIT("new"));
+	allowed(b, new_pod(b, "blue-a", "q", CARDS("1")));
+}
+
+static void pods_that_get_their_name_later_count_too(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = new_pod(b, "blue-a", "", CARDS("2"));
+
+	rf_json_set_str(&b->a, rf_json_at(v, "request", "object", "metadata"), "generateName",
+			RF_LIT("job-"));
+	allowed(b, v);
+	refused(b, new_pod(b, "blue-a", "q", CARDS("1")), 403, "pods \"q\" " FULL("1", "2"));
+	/* The same review once more is the same pod. */
+	allowed(b, v);
+	rf_json_set_str(&b->a, request(v), "uid", RF_LIT("r-2"));
+	assert_int_equal(b->r.recents.n, 1);
+}
+
+static void a_dry_run_takes_nothing(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = new_pod(b, "blue-a", "dry", CARDS("2"));
+
+	rf_json_set_bool(&b->a, request(v), "dryRun", true);
+	allowed(b, v);
+	assert_int_equal(b->r.recents.n, 0);
+	allowed(b, new_pod(b, "blue-a", "wet", CARDS("2")));
+}
+
+static void the_table_of_recent_pods_is_bounded(void **state)
+{
+	struct bench *b = *state;
+	struct rf_tenant_use one = { 1, 0, 1 }, sum = { 0 };
+	char name[300];
+
+	for (int i = 0; i < RF_RECENTS_MAX + 10; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		rf_recents_put(&b->r.recents, RF_LIT("blue-a"), rf_str(name), RF_STR_EMPTY, &one,
+			       i);
+	}
+	assert_int_equal(b->r.recents.n, RF_RECENTS_MAX);
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	rf_recents_put(&b->r.recents, RF_LIT("blue-a"), rf_str(name), RF_STR_EMPTY, &one, 1000);
+	/* The oldest ten made room; p10 and those after it are there. */
+	rf_recents_count(&b->r.recents, &b->r.cluster, RF_LIT("blue"), RF_LIT("blue-a"),
+			 RF_LIT("p10"), RF_RECENTS_MAX, &sum);
+	assert_int_equal(sum.cards, RF_RECENTS_MAX - 1);
+	sum = (struct rf_tenant_use){ 0 };
+	rf_recents_count(&b->r.recents, &b->r.cluster, RF_LIT("red"), RF_LIT("x"), RF_LIT("y"),
+			 RF_RECENTS_MAX, &sum);
+	assert_int_equal(sum.cards, 0);
+	rf_recents_count(&b->r.recents, &b->r.cluster, RF_LIT("blue"), RF_LIT("x"), RF_LIT("y"),
+			 RF_RECENT_MS + RF_RECENTS_MAX + 10, &sum);
+	assert_int_equal(b->r.recents.n, 0);
+}
+
+/* --- changing what is there --------------------------------------------------------------------- */
+
+static void a_debug_container_beside_a_card_stays_fenced(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = review_of(
+		&b->a, "UPDATE",
+		pod(&b->a, "blue-a", "p", CARDS("1"),
+		    "'ephemeralContainers':[{'name':'d','securityContext':{'privileged':true}}],"));
+
+	rf_json_set_str(&b->a, request(v), "subResource", RF_LIT("ephemeralcontainers"));
+	rf_json_set(&b->a, request(v), RF_LIT("oldObject"),
+		    pod(&b->a, "blue-a", "p", CARDS("1"), ""));
+	refused(b, v, 403,
+		"pods \"p\" is forbidden: asks for GPUs, and a pod with a card may not reach the "
+		"machine "
+		"under it: privileged (container \"d\" must not set "
+		"securityContext.privileged=true); "
+		"remove these settings, or ask for no GPU");
+	rf_json_set(&b->a, request(v), RF_LIT("object"),
+		    pod(&b->a, "blue-a", "p", CARDS("1"), "'ephemeralContainers':[{'name':'d'}],"));
+	allowed(b, v);
+	rf_json_set(&b->a, request(v), RF_LIT("object"), pod(&b->a, "blue-a", "p", CARDS("2"), ""));
+	refused(b, v, 403,
+		"pods \"p\" is forbidden: what a pod asks of GPUs cannot be changed; delete it and "
+		"create "
+		"it anew");
+	assert_int_equal(b->r.recents.n, 0);
+}
+
+static void what_asks_for_nothing_is_let_through(void **state)
+{
+	static const struct {
+		const char *operation, *sub, *kind;
+	} rows[] = { { "DELETE", "", "Pod" },
+		     { "CONNECT", "exec", "PodExecOptions" },
+		     { "CREATE", "binding", "Binding" },
+		     { "CREATE", "eviction", "Eviction" },
+		     { "UPDATE", "status", "Pod" } };
+	struct bench *b = *state;
+
+	b->r.synced = false;
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_json *v = new_pod(b, "blue-a", "p", CARDS("9"));
+
+		rf_json_set_str(&b->a, request(v), "operation", rf_str(rows[i].operation));
+		rf_json_set_str(&b->a, request(v), "subResource", rf_str(rows[i].sub));
+		rf_json_set_str(&b->a, rf_json_at(v, "request", "kind"), "kind",
+				rf_str(rows[i].kind));
+		allowed(b, v);
+	}
+}
+
+static void another_kind_is_let_through_with_a_warning(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = new_pod(b, "blue-a", "p", CARDS("9"));
+	const struct rf_json *r;
+
+	rf_json_set(
+		&b->a, request(v), RF_LIT("resource"),
+		rf_json_make(&b->a, "{'group':'apps','version':'v1','resource':'deployments'}"));
+	r = answer(b, RF_REVIEW_VALIDATE, v);
+	assert_true(rf_json_is_true(rf_json_at(r, "allowed")));
+	assert_true(rf_str_is(rf_json_str(rf_json_item(rf_json_at(r, "warnings"), 0)),
+			      "ringfence judges pods only; this review was let through"));
+	/* Pods of another group are not Kubernetes' pods. */
+	rf_json_set(
+		&b->a, request(v), RF_LIT("resource"),
+		rf_json_make(&b->a, "{'group':'metrics.k8s.io','version':'v1','resource':'pods'}"));
+	allowed(b, v);
+}
+
+/* --- mutation ----------------------------------------------------------------------------------- */
+
+static struct rf_str patch_of(struct bench *b, const char *container, const char *spec)
+{
+	const struct rf_json *r =
+		answer(b, RF_REVIEW_MUTATE,
+		       review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "p", container, spec)));
+	struct rf_str text = RF_STR_EMPTY;
+
+	assert_true(rf_json_is_true(rf_json_at(r, "allowed")));
+	if (rf_json_at(r, "patch") == NULL) {
+		assert_null(rf_json_at(r, "patchType"));
+		return RF_STR_EMPTY;
+	}
+	assert_true(rf_str_is(rf_json_str_at(r, "patchType"), "JSONPatch"));
+	assert_int_equal(rf_base64_decode(&b->a, rf_json_str_at(r, "patch"), &text, NULL), 0);
+	return text;
+}
+
+static void pods_with_cards_get_our_scheduler_and_nothing_else(void **state)
+{
+	static const char ours[] =
+		"[{\"op\":\"add\",\"path\":\"/spec/schedulerName\",\"value\":\"fence-2\"}]";
+	struct bench *b = *state;
+
+	b->r.scheduler = "fence-2";
+	b->r.synced = false; /* nothing needs to be known for this */
+	assert_true(rf_str_is(patch_of(b, CARDS("1"), ""), ours));
+	assert_true(
+		rf_str_is(patch_of(b, CARDS("1"), "'schedulerName':'default-scheduler',"), ours));
+	assert_int_equal(patch_of(b, CARDS("1"), "'schedulerName':'fence-2',").n, 0);
+	assert_int_equal(patch_of(b, CARDS("1"), "'schedulerName':'volcano',").n, 0);
+	assert_int_equal(patch_of(b, NO_CARD, "").n, 0);
+	assert_int_equal(b->r.recents.n, 0);
+}
+
+/* --- what is no review --------------------------------------------------------------------------- */
+
+static void spoilt(struct bench *b, struct rf_str body, int code, const char *why)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_str text;
+
+	assert_int_equal(rf_webhook_review(&b->r, &b->a, RF_REVIEW_VALIDATE, body, &text, &err),
+			 -code);
+	if (strstr(err.msg, why) == NULL)
+		fail_msg("wanted \"%s\", got \"%s\"", why, err.msg);
+}
+
+static void what_is_no_review_is_an_error_with_a_reason(void **state)
+{
+	static const struct {
+		const char *object, *why; /* object: a merge patch over a good review */
+	} rows[] = {
+		{ "{'kind':'ConversionReview'}", "kind is another" },
+		{ "{'apiVersion':'admission.k8s.io/v1beta1'}", "apiVersion is another" },
+		{ "{'request':null}", "request.uid" },
+		{ "{'request':{'uid':''}}", "request.uid" },
+		{ "{'request':{'operation':'WATCH'}}", "request.operation" },
+		{ "{'request':{'resource':{'resource':null}}}", "request.resource.resource" },
+		{ "{'request':{'namespace':''}}", "request.namespace" },
+		{ "{'request':{'resource':{'version':'v2'}}}", "must be of kind Pod, version v1" },
+		{ "{'request':{'kind':{'kind':'Deployment'}}}", "must be of kind Pod, version v1" },
+		{ "{'request':{'object':null}}", "request.object: must be a pod" },
+		{ "{'request':{'object':{'spec':[]}}}", "request.object: must be a pod" },
+		{ "{'request':{'operation':'UPDATE'}}", "request.oldObject: must be a pod" },
+	};
+	struct bench *b = *state;
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_json *v = new_pod(b, "blue-a", "p", CARDS("1"));
+
+		assert_int_equal(
+			rf_patch_merge(&b->a, &v, rf_json_make(&b->a, rows[i].object), NULL), 0);
+		spoilt(b, rf_json_text_of(&b->a, v), RF_BAD_REQUEST, rows[i].why);
+	}
+	spoilt(b, RF_STR_EMPTY, RF_BAD_REQUEST, "the body");
+	spoilt(b, RF_LIT("{\"kind\":"), RF_BAD_REQUEST, "the body");
+	spoilt(b, RF_LIT("[]"), RF_BAD_REQUEST, "kind is another");
+	assert_int_equal(b->r.recents.n, 0);
+}
+
+static void depth_and_size_are_capped(void **state)
+{
+	struct bench *b = *state;
+	rf_auto(arena) small = RF_ARENA_CAPPED(64 * 1024);
+	rf_auto(buf) deep = RF_BUF_INIT;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_str text;
+
+	for (int i = 0; i < 100000; i++)
+		rf_buf_puts(&deep, "[");
+	spoilt(b, rf_buf_str(&deep), RF_BAD_REQUEST, "the body");
+	rf_buf_clear(&deep);
+	rf_buf_puts(&deep, "[0");
+	for (int i = 0; i < 100000; i++)
+		rf_buf_puts(&deep, ",0");
+	rf_buf_puts(&deep, "]");
+	assert_int_equal(rf_webhook_review(&b->r, &small, RF_REVIEW_VALIDATE, rf_buf_str(&deep),
+					   &text, &err),
+			 -RF_TOO_LARGE);
+}
+
+/* --- certificates: judged ------------------------------------------------------------------------ */
+
+static struct rf_webhook_keys made(struct rf_arena *a, const char *service)
+{
+	struct rf_webhook_keys k = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_webhook_keys_make(a, service, true, &k, &err), err);
+	return k;
+}
+
+static void unfit(const struct rf_webhook_keys *k, const char *service, int64_t now_ms, bool ca,
+		  const char *why)
+{
+	struct rf_err err = RF_ERR_INIT;
+	bool bad_ca = !ca;
+
+	assert_int_equal(rf_webhook_keys_check(k, service, now_ms, &bad_ca, &err), -RF_INVALID);
+	if (strstr(err.msg, why) == NULL)
+		fail_msg("wanted \"%s\", got \"%s\"", why, err.msg);
+	assert_int_equal(bad_ca, ca);
+}
+
+static void keys_are_fit_until_two_thirds_of_their_life(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_webhook_keys k = made(&a, "svc"), other = made(&a, "svc"), mixed = k;
+	int64_t now = rf_wall_ms(rf_clock_system());
+	struct rf_err err = RF_ERR_INIT;
+	bool bad_ca = true;
+
+	assert_ok(rf_webhook_keys_check(&k, "svc", now, &bad_ca, &err), err);
+	assert_ok(rf_webhook_keys_check(&k, "svc", now + 240 * DAY_MS, &bad_ca, &err), err);
+	assert_false(bad_ca);
+	unfit(&k, "svc", now + 244 * DAY_MS, false, "tls.crt: two thirds of its life are over");
+	unfit(&k, "svc", now + 2440 * DAY_MS, true, "ca.crt: two thirds of its life are over");
+	unfit(&k, "svc", now - DAY_MS, true, "ca.crt: is not valid yet");
+	unfit(&k, "other", now, false, "tls.crt: is not for other");
+	mixed.key = other.key;
+	unfit(&mixed, "svc", now, false, "tls.crt: the key is another's");
+	mixed.cert = other.cert;
+	unfit(&mixed, "svc", now, false, "tls.crt: is no server's certificate of this CA");
+	mixed.ca_key = other.ca_key;
+	unfit(&mixed, "svc", now, true, "ca.crt: the key is another's");
+	mixed = k;
+	mixed.ca_cert = k.cert;
+	mixed.ca_key = k.key;
+	unfit(&mixed, "svc", now, true, "ca.crt: is not a CA's");
+	mixed = k;
+	mixed.cert = RF_LIT("rubbish");
+	unfit(&mixed, "svc", now, false, "tls.crt is not a certificate in PEM");
+	unfit(&(struct rf_webhook_keys){ .ca_cert = RF_STR_EMPTY }, "svc", now, true, "ca.crt");
+}
+
+static void every_webhook_of_a_configuration_gets_the_ca(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *c = rf_json_make(
+		&a,
+		"{'webhooks':[{'name':'a.ringfence.io','clientConfig':{'service':{'name':'x'}}},"
+		"{'name':'b.ringfence.io','clientConfig':{'caBundle':'UEVN'}},"
+		"{'name':'c.ringfence.io','clientConfig':{'caBundle':'b2xk'}}]}");
+
+	/* "UEVN" is PEM; the second has it already. */
+	assert_true(rf_json_equal(
+		rf_webhook_ca_patch(&a, c, RF_LIT("PEM")),
+		rf_json_make(&a, "{'webhooks':[{'name':'a.ringfence.io','clientConfig':{'caBundle':"
+				 "'UEVN'}},{'name':'c.ringfence.io','clientConfig':{'caBundle':"
+				 "'UEVN'}}]}")));
+	assert_null(rf_webhook_ca_patch(
+		&a,
+		rf_json_make(&a, "{'webhooks':[{'name':'b','clientConfig':{'caBundle':'UEVN'}}]}"),
+		RF_LIT("PEM")));
+	assert_null(rf_webhook_ca_patch(&a, rf_json_make(&a, "{}"), RF_LIT("PEM")));
+}
+
+/* --- certificates: kept in a Secret ---------------------------------------------------------------- */
+
+#define SECRETS "/api/v1/namespaces/ringfence-system/secrets"
+#define SECRET SECRETS "/ringfence-webhook"
+
+static struct world w;
+
+static int start(void **state)
+{
+	rf_log_init("control", RF_LOG_ERROR);
+	world_start(&w);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	world_stop(&w);
+	return 0;
+}
+
+static void forget_secret(void)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT(SECRET), 0, true, &err), err);
+}
+
+static struct rf_webhook_keys keys_at(int64_t now_ms)
+{
+	struct rf_webhook_keys k = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_webhook_keys_get(w.admin, &w.a, SERVICE, now_ms, &k, &err), err);
+	return k;
+}
+
+static struct rf_webhook_keys keys_now(void)
+{
+	return keys_at(rf_wall_ms(rf_clock_system()));
+}
+
+static void secret_holds(const struct rf_webhook_keys *k)
+{
+	const struct rf_json *s = world_get(&w, SECRET);
+
+	assert_true(
+		rf_str_eq(rf_json_str_at(s, "data", "ca.crt"), rf_base64_encode(&w.a, k->ca_cert)));
+	assert_true(
+		rf_str_eq(rf_json_str_at(s, "data", "ca.key"), rf_base64_encode(&w.a, k->ca_key)));
+	assert_true(
+		rf_str_eq(rf_json_str_at(s, "data", "tls.crt"), rf_base64_encode(&w.a, k->cert)));
+	assert_true(
+		rf_str_eq(rf_json_str_at(s, "data", "tls.key"), rf_base64_encode(&w.a, k->key)));
+}
+
+static void keys_are_made_once_and_read_ever_after(void **state)
+{
+	struct rf_webhook_keys first, second;
+
+	forget_secret();
+	first = keys_now();
+	secret_holds(&first);
+	second = keys_now();
+	assert_true(rf_str_eq(first.cert, second.cert));
+	assert_true(rf_str_eq(first.ca_cert, second.ca_cert));
+}
+
+static void a_certificate_is_renewed_under_its_ca(void **state)
+{
+	static const struct rf_str HOSTS[] = { RF_LIT(SERVICE), RF_LIT(SERVICE ".ringfence-system"),
+					       RF_LIT(SERVICE ".ringfence-system.svc"),
+					       RF_LIT(SERVICE
+						      ".ringfence-system.svc.cluster.local") };
+	struct rf_pki_ask day = { .common_name = RF_LIT("x"),
+				  .hosts = HOSTS,
+				  .n_hosts = RF_COUNT(HOSTS),
+				  .server = true,
+				  .days = 1 };
+	struct rf_webhook_keys first, old, is;
+	int64_t now = rf_wall_ms(rf_clock_system());
+	struct rf_err err = RF_ERR_INIT;
+
+	forget_secret();
+	old = first = keys_at(now);
+	assert_ok(rf_pki_issue(&w.a, old.ca_cert, old.ca_key, &day, &old.cert, &old.key, &err),
+		  err);
+	assert_ok(rf_webhook_keys_put(w.admin, &w.a, world_get(&w, SECRET), &old, &err), err);
+	is = keys_at(now);
+	assert_true(rf_str_eq(is.cert, old.cert)); /* young */
+	is = keys_at(now + DAY_MS * 2 / 3);
+	assert_false(rf_str_eq(is.cert, old.cert));
+	assert_false(rf_str_eq(is.key, old.key));
+	assert_true(rf_str_eq(is.ca_cert, first.ca_cert));
+	secret_holds(&is);
+}
+
+/* The Service was given another name. */
+static void a_certificate_for_other_names_is_replaced(void **state)
+{
+	struct rf_webhook_keys first, is;
+	struct rf_err err = RF_ERR_INIT;
+
+	forget_secret();
+	is = first = keys_now();
+	assert_ok(rf_webhook_keys_make(&w.a, "elsewhere", false, &is, &err), err);
+	assert_ok(rf_webhook_keys_put(w.admin, &w.a, world_get(&w, SECRET), &is, &err), err);
+	is = keys_now();
+	assert_false(rf_str_eq(first.cert, is.cert));
+	assert_true(rf_str_eq(first.ca_cert, is.ca_cert));
+	secret_holds(&is);
+}
+
+static void a_spoilt_secret_is_mended_and_keeps_what_is_not_ours(void **state)
+{
+	static const char *const PATCHES[] = {
+		"{'data':{'ca.crt':'cnViYmlzaA=='}}",
+		"{'data':{'ca.key':null}}",
+		"{'data':{'ca.crt':null,'ca.key':null,'tls.crt':null,'tls.key':null}}",
+	};
+	struct rf_webhook_keys before, after;
+	struct rf_err err = RF_ERR_INIT;
+
+	forget_secret();
+	before = keys_now();
+	assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT(SECRET), RF_PATCH_MERGE,
+				rf_json_make(&w.a, "{'metadata':{'labels':{'x':'y'}}}"), NULL,
+				&err),
+		  err);
+	for (size_t i = 0; i < RF_COUNT(PATCHES); i++) {
+		assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT(SECRET), RF_PATCH_MERGE,
+					rf_json_make(&w.a, PATCHES[i]), NULL, &err),
+			  err);
+		after = keys_now();
+		assert_false(rf_str_eq(before.ca_cert, after.ca_cert));
+		secret_holds(&after);
+		assert_true(rf_str_is(rf_kube_label(world_get(&w, SECRET), "x"), "y"));
+		before = after;
+	}
+}
+
+static void who_writes_second_loses_and_takes_what_is_there(void **state)
+{
+	struct rf_webhook_keys mine = made(&w.a, SERVICE), theirs;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *stale = NULL;
+
+	forget_secret();
+	theirs = keys_now();
+	assert_int_equal(rf_webhook_keys_put(w.admin, &w.a, NULL, &mine, &err), -RF_EXISTS);
+	stale = world_get(&w, SECRET);
+	assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT(SECRET), RF_PATCH_MERGE,
+				rf_json_make(&w.a, "{'metadata':{'labels':{'x':'z'}}}"), NULL,
+				&err),
+		  err);
+	assert_int_equal(rf_webhook_keys_put(w.admin, &w.a, stale, &mine, &err), -RF_CONFLICT);
+	mine = keys_now();
+	assert_true(rf_str_eq(mine.cert, theirs.cert));
+}
+
+/* One replica of many: its exit status says whether it ended with what the Secret holds. */
+static _Noreturn void replica(int gate, int out)
+{
+	struct rf_webhook_keys k = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_kube *kube = NULL;
+	char c;
+
+	if (rf_kube_new(&w.admin_config, &kube, &err) < 0 || read(gate, &c, 1) != 0 ||
+	    rf_webhook_keys_get(kube, &a, SERVICE, rf_wall_ms(rf_clock_system()), &k, &err) < 0) {
+		fprintf(stderr, "# %s\n", err.msg);
+		_exit(1);
+	}
+	_exit(write(out, k.cert.p, k.cert.n) == (ssize_t)k.cert.n ? 0 : 1);
+}
+
+static void replicas_that_race_end_with_the_same_keys(void **state)
+{
+	enum { REPLICAS = 4 };
+	int gate[2], outs[REPLICAS][2];
+	pid_t pids[REPLICAS];
+	struct rf_str cert;
+
+	forget_secret();
+	assert_int_equal(pipe(gate), 0);
+	fflush(stdout);
+	for (int i = 0; i < REPLICAS; i++) {
+		assert_int_equal(pipe(outs[i]), 0);
+		pids[i] = fork();
+		assert_true(pids[i] >= 0);
+		if (pids[i] == 0) {
+			close(gate[1]);
+			replica(gate[0], outs[i][1]);
+		}
+		close(outs[i][1]);
+	}
+	close(gate[0]);
+	close(gate[1]); /* all at once */
+	for (int i = 0; i < REPLICAS; i++) {
+		int status = 0;
+
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	assert_int_equal(rf_base64_decode(&w.a,
+					  rf_json_str_at(world_get(&w, SECRET), "data", "tls.crt"),
+					  &cert, NULL),
+			 0);
+	for (int i = 0; i < REPLICAS; i++) {
+		char text[4096];
+		ssize_t n = read(outs[i][0], text, sizeof(text));
+
+		assert_true(n > 0 && rf_str_eq(rf_str_n(text, (size_t)n), cert));
+		close(outs[i][0]);
+	}
+}
+
+/* --- the server, on a loop of the test's ----------------------------------------------------------- */
+
+struct caller {
+	bool over;
+	int status;
+	struct rf_buf body;
+};
+
+static void on_done(void *ctx, const struct rf_err *err, const struct rf_http_response *response)
+{
+	struct caller *c = ctx;
+
+	c->over = true;
+	c->status = response != NULL ? response->status : -err->code;
+	rf_buf_clear(&c->body);
+	if (response != NULL)
+		rf_buf_add(&c->body, response->body);
+}
+
+/* A call of one connection, as the API server makes them; believes in that CA. */
+static int call(struct rf_control *c, struct rf_str ca, const char *method, const char *path,
+		struct rf_str body, struct rf_buf *ret)
+{
+	struct caller me = { .body = RF_BUF_INIT };
+	struct rf_http_client_opts co = { .host = RF_LIT(SERVICE),
+					  .port = rf_webhook_port(c->webhook) };
+	struct rf_http_call_opts o = { .method = rf_str(method),
+				       .target = rf_str(path),
+				       .content_type = RF_LIT("application/json"),
+				       .body = body,
+				       .on_done = on_done,
+				       .ctx = &me };
+	struct rf_http_client *client = NULL;
+	struct rf_tls *tls = NULL;
+
+	assert_int_equal(rf_tls_client(ca, RF_STR_EMPTY, RF_STR_EMPTY, &tls, NULL), 0);
+	co.tls = tls;
+	client = rf_http_client_new(&c->loop, &co);
+	rf_http_call(client, &o);
+	while (!me.over)
+		uv_run(&c->loop, UV_RUN_ONCE);
+	rf_http_client_free(client);
+	for (int i = 0; i < 5; i++)
+		uv_run(&c->loop, UV_RUN_NOWAIT);
+	rf_tls_free(tls);
+	if (ret != NULL) {
+		rf_buf_clear(ret);
+		rf_buf_add(ret, rf_buf_str(&me.body));
+	}
+	rf_buf_done(&me.body);
+	return me.status;
+}
+
+static const struct rf_control_opts server_opts = { .webhook_address = "127.0.0.1",
+						    .webhook_service = SERVICE };
+
+/* Without informers: it knows nothing yet. */
+static struct rf_control *serving(void)
+{
+	struct rf_control *c = rf_new(struct rf_control);
+	struct rf_err err = RF_ERR_INIT;
+	bool again = true;
+
+	c->opts = &server_opts;
+	c->kube = w.admin;
+	assert_int_equal(uv_loop_init(&c->loop), 0);
+	assert_ok(rf_control_webhook(c, &again, &err), err);
+	return c;
+}
+
+static void stop_serving(struct rf_control *c)
+{
+	rf_webhook_stop(c->webhook);
+	uv_run(&c->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&c->loop), 0);
+	free(c);
+}
+
+static void the_server_answers_reviews_and_probes(void **state)
+{
+	struct rf_control *c = serving();
+	struct rf_str ca = keys_now().ca_cert;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	rf_auto(buf) out = RF_BUF_INIT;
+	struct rf_json *v = review_of(&a, "CREATE", pod(&a, "blue-a", "p", CARDS("1"), ""));
+	struct rf_str text = rf_json_text_of(&a, v);
+	struct rf_json *o = NULL;
+	char *huge = NULL;
+
+	assert_int_equal(call(c, ca, "GET", "/healthz", RF_STR_EMPTY, &out), 200);
+	assert_string_equal(out.p, "ok");
+	assert_int_equal(call(c, ca, "GET", "/readyz", RF_STR_EMPTY, &out), 503);
+	assert_int_equal(call(c, ca, "GET", "/validate", RF_STR_EMPTY, &out), 404);
+	assert_int_equal(call(c, ca, "POST", "/elsewhere", text, &out), 404);
+	assert_int_equal(call(c, ca, "POST", "/validate?timeout=10s", RF_LIT("{"), &out), 400);
+	assert_non_null(strstr(out.p, "the body"));
+	assert_int_equal(call(c, ca, "POST", "/mutate?timeout=10s", text, &out), 200);
+	assert_non_null(strstr(out.p, "\"patchType\":\"JSONPatch\""));
+	assert_int_equal(call(c, ca, "POST", "/validate?timeout=10s", text, &out), 200);
+	assert_int_equal(rf_json_parse(&a, rf_buf_str(&out), &o, NULL), 0);
+	assert_false(rf_json_is_true(rf_json_at(o, "response", "allowed")));
+	assert_int_equal(rf_json_int(rf_json_at(o, "response", "status", "code"), 0), 503);
+	huge = rf_alloc(((size_t)3 << 20) + 1);
+	memset(huge, ' ', ((size_t)3 << 20) + 1);
+	assert_int_equal(
+		call(c, ca, "POST", "/validate", rf_str_n(huge, ((size_t)3 << 20) + 1), &out), 413);
+	free(huge);
+	stop_serving(c);
+}
+
+static void a_new_certificate_is_served_on_the_same_port(void **state)
+{
+	struct rf_control *c = serving();
+	struct rf_str old = keys_now().ca_cert, new;
+	uint16_t port = rf_webhook_port(c->webhook);
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_webhook_tend(c->webhook, true, &err), err); /* nothing changed */
+	assert_int_equal(call(c, old, "GET", "/healthz", RF_STR_EMPTY, NULL), 200);
+	forget_secret();
+	assert_ok(rf_webhook_tend(c->webhook, false, &err), err); /* not due */
+	assert_int_equal(call(c, old, "GET", "/healthz", RF_STR_EMPTY, NULL), 200);
+	assert_ok(rf_webhook_tend(c->webhook, true, &err), err);
+	new = keys_now().ca_cert;
+	assert_false(rf_str_eq(old, new));
+	assert_int_equal(rf_webhook_port(c->webhook), port);
+	assert_int_equal(call(c, new, "GET", "/healthz", RF_STR_EMPTY, NULL), 200);
+	assert_true(call(c, old, "GET", "/healthz", RF_STR_EMPTY, NULL) < 0);
+	stop_serving(c);
+}
+
+/* --- the process ------------------------------------------------------------------------------------ */
+
+static pid_t control;
+static struct rf_kube *hook; /* a client of the webhook's */
+
+static _Noreturn void run_control(int out)
+{
+	struct rf_control_opts o = server_opts;
+	struct rf_err err = RF_ERR_INIT;
+
+	o.kubeconfig_path = rf_arena_printf(&w.a, "%s/kubeconfig/admin", w.dir).p;
+	dup2(out, STDOUT_FILENO);
+	rf_log_init("control", RF_LOG_ERROR);
+	if (rf_control_run(&o, &err) < 0)
+		fprintf(stderr, "# %s\n", err.msg);
+	_exit(err.code == RF_OK ? 0 : 1);
+}
+
+/* Starts control and returns a client for what it printed. */
+static void start_control(void)
+{
+	static const char BEGIN[] = "webhook https://127.0.0.1:";
+	struct rf_kubeconfig config = { .host = RF_LIT(SERVICE) };
+	struct rf_err err = RF_ERR_INIT;
+	char line[128] = "";
+	int64_t port = 0;
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	fflush(stdout);
+	control = fork();
+	assert_true(control >= 0);
+	if (control == 0)
+		run_control(fds[1]);
+	close(fds[1]);
+	assert_true(read(fds[0], line, sizeof(line) - 1) > 0); /* blocks until it serves, or ends */
+	close(fds[0]);
+	assert_memory_equal(line, BEGIN, sizeof(BEGIN) - 1);
+	line[strcspn(line, "\n")] = '\0';
+	assert_int_equal(rf_str_int(rf_str(line + sizeof(BEGIN) - 1), &port, NULL), 0);
+	config.port = (uint16_t)port;
+	config.ca_pem = keys_now().ca_cert;
+	assert_ok(rf_kube_new(&config, &hook, &err), err);
+}
+
+static bool is_ready(void)
+{
+	struct rf_str text;
+
+	return rf_kube_raw(hook, &w.a, RF_LIT("/readyz"), &text, NULL) == 0;
+}
+
+static const struct rf_json *asked(const char *name, const char *container)
+{
+	struct rf_json *v = review_of(&w.a, "CREATE", pod(&w.a, "blue-a", name, container, "")),
+		       *o = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_kube_create(hook, &w.a, RF_LIT("/validate?timeout=10s"), v, &o, &err), err);
+	return rf_json_at(o, "response");
+}
+
+static void without_the_api_server(const char *db)
+{
+	assert_true(rf_json_is_true(rf_json_at(asked("p", CARDS("2")), "allowed")));
+}
+
+static void control_serves_from_its_informers_also_without_the_api_server(void **state)
+{
+	const struct rf_json *r;
+	int status = 0;
+
+	world_create(&w, "/apis/ringfence.io/v1alpha1/tenants",
+		     rf_json_make(&w.a,
+				  "{'metadata':{'name':'blue'},'spec':{'namespaces':['blue-a'],"
+				  "'quota':{'gpus':2}}}"));
+	world_namespace(&w, "blue-a", "{'ringfence.io/tenant':'blue'}");
+	start_control();
+	for (int waited = 0; !is_ready(); waited += 10) {
+		assert_true(waited < PATIENCE_MS);
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	r = asked("p", CARDS("3"));
+	assert_false(rf_json_is_true(rf_json_at(r, "allowed")));
+	assert_string_equal(rf_arena_cstr(&w.a, rf_json_str_at(r, "status", "message")),
+			    "pods \"p\" " FULL("3", "0"));
+	world_restart(&w, SIGKILL, without_the_api_server);
+	rf_kube_free(hook);
+	kill(control, SIGTERM);
+	assert_int_equal(waitpid(control, &status, 0), control);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_pod_of_a_tenant_within_its_quota_comes_in),
+		TEST(a_refusal_says_which_pod_why_and_what_to_do),
+		TEST(a_node_is_named_by_administrators_only),
+		TEST(pods_without_cards_are_nobodys_business),
+		TEST(until_all_is_known_cards_are_refused),
+		TEST(quota_is_counted_over_all_namespaces_of_the_tenant),
+		TEST(what_was_just_admitted_counts_before_the_informer_shows_it),
+		TEST(an_older_pod_of_the_name_is_not_the_new_one),
+		TEST(pods_that_get_their_name_later_count_too),
+		TEST(a_dry_run_takes_nothing),
+		TEST(the_table_of_recent_pods_is_bounded),
+		TEST(a_debug_container_beside_a_card_stays_fenced),
+		TEST(what_asks_for_nothing_is_let_through),
+		TEST(another_kind_is_let_through_with_a_warning),
+		TEST(pods_with_cards_get_our_scheduler_and_nothing_else),
+		TEST(what_is_no_review_is_an_error_with_a_reason),
+		TEST(depth_and_size_are_capped),
+		cmocka_unit_test(keys_are_fit_until_two_thirds_of_their_life),
+		cmocka_unit_test(every_webhook_of_a_configuration_gets_the_ca),
+		cmocka_unit_test(keys_are_made_once_and_read_ever_after),
+		cmocka_unit_test(a_certificate_is_renewed_under_its_ca),
+		cmocka_unit_test(a_certificate_for_other_names_is_replaced),
+		cmocka_unit_test(a_spoilt_secret_is_mended_and_keeps_what_is_not_ours),
+		cmocka_unit_test(who_writes_second_loses_and_takes_what_is_there),
+		cmocka_unit_test(replicas_that_race_end_with_the_same_keys),
+		cmocka_unit_test(the_server_answers_reviews_and_probes),
+		cmocka_unit_test(a_new_certificate_is_served_on_the_same_port),
+		cmocka_unit_test(control_serves_from_its_informers_also_without_the_api_server),
+	};
+	return cmocka_run_group_tests(tests, start, stop);
+}
