@@ -6,9 +6,9 @@
 
 #include "base/base.h"
 #include "codec/json.h"
-#include "gpu/gpu.h"
 #include "kube/kube.h"
 #include "net/http.h"
+#include "node/cards.h"
 #include "node/claim.h"
 #include "node/node.h"
 #include "node/shim.h"
@@ -16,19 +16,6 @@
 
 struct rf_fence_server;
 struct rf_worker;
-
-/* --- cards ----------------------------------------------------------------------------------- */
-
-struct rf_card_health {
-	int64_t fatal_xid; /* 0: none seen */
-	int64_t since_ms;  /* when the fault was first seen */
-	int silent;	   /* looks in a row that brought no answer */
-	bool lost;
-	bool advised; /* since the fault the driver asked for a recovery action */
-	int64_t xids; /* how many XIDs of any kind, since the agent started */
-	int64_t last_xid;
-	struct rf_gpu_sample sample;
-};
 
 struct rf_agent {
 	const struct rf_node_opts *opts; /* points to absolute */
@@ -46,9 +33,7 @@ struct rf_agent {
 	struct rf_kube *kube;
 	struct rf_informer *pods, *claims;
 
-	struct rf_gpu *gpu; /* NULL: no cards, for the reason below */
-	char no_gpu[256];
-	struct rf_card_health health[RF_GPU_CARDS_MAX];
+	struct rf_cards cards;
 	struct rf_buf slice_sent; /* what was published last */
 	bool node_registered;
 	int64_t node_told_ms; /* when the Node's status was last written */
@@ -143,6 +128,7 @@ int64_t rf_agent_now(void);			       /* wall clock, ms */
 void rf_agent_wake(struct rf_agent *g, int64_t at_ms); /* step the workers that are due then */
 
 /* worker.c */
+void rf_agent_card_failed(void *agent, int index, const char *message);
 void rf_worker_seen(struct rf_agent *g, const struct rf_json *pod);
 void rf_worker_gone(struct rf_agent *g, const struct rf_json *pod);
 void rf_worker_step(struct rf_worker *w);
@@ -187,27 +173,19 @@ struct rf_json *rf_status_make(struct rf_arena *a, struct rf_worker *w);
 const char *rf_status_phase(const struct rf_worker *w);
 int rf_status_send(struct rf_worker *w, struct rf_err *err);
 
-/* cards.c */
-void rf_cards_open(struct rf_agent *g);
-void rf_cards_poll(struct rf_agent *g);
-/* Is the card there and fit for work? */
-bool rf_card_ok(const struct rf_agent *g, int index, size_t *ret_position, struct rf_err *err);
-bool rf_card_healthy(const struct rf_card_health *h);
-/* Processes on a card that are not this pod's, or that are (mine). */
-int rf_card_strangers(struct rf_agent *g, size_t position, struct rf_str uid, bool mine,
-		      size_t *ret_n, struct rf_err *err);
-struct rf_json *rf_cards_slice(struct rf_arena *a, const struct rf_agent *g);
-int rf_cards_publish(struct rf_agent *g, struct rf_err *err);
-
 /* register.c */
 int rf_agent_apply(struct rf_agent *g, const struct rf_kube_res *res, struct rf_str ns,
 		   struct rf_json *object,
 		   struct rf_err *err); /* creates it, or replaces what is there */
 int rf_agent_register(struct rf_agent *g, struct rf_err *err);
+int rf_agent_publish(struct rf_agent *g, struct rf_err *err); /* the slice, if it changed */
 void rf_agent_heartbeat(struct rf_agent *g);
 
 /* watch.c */
 void rf_agent_watch_caps(struct rf_agent *g);
+/* Processes on a card that are not this pod's, or that are (mine). */
+int rf_agent_strangers(struct rf_agent *g, size_t position, struct rf_str uid, bool mine,
+		       size_t *ret_n, struct rf_err *err);
 
 /* orphans.c */
 void rf_agent_sweep(struct rf_agent *g);

@@ -1,15 +1,20 @@
 /* The machine's cards: their health, who is on them, and the ResourceSlice that offers them. */
 #include <stdio.h>
 
+#include "node/cards.h"
+
 #include "base/fs.h"
-#include "node/agent.h"
-#include "node/cgroup.h"
 #include "tenant/tenant.h"
 
 #define SILENT_LOOKS 10 /* a look a second: a busy driver may miss some */
 #define FAULTS_FILE "%s/cards.json"
 
 /* --- faults that outlive the agent ----------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+	return rf_wall_ms(rf_clock_system());
+}
 
 static struct rf_str boot_id(struct rf_arena *a)
 {
@@ -19,60 +24,69 @@ static struct rf_str boot_id(struct rf_arena *a)
 	return rf_str_trim(text);
 }
 
-static void save_faults(struct rf_agent *g)
+static void save_faults(struct rf_cards *c)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	rf_auto(buf) text = RF_BUF_INIT;
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_json *cards = rf_json_object(&a);
 
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
-		if (g->health[i].fatal_xid != 0)
-			rf_json_set(&a, cards, rf_str(rf_gpu_card(g->gpu, i)->uuid),
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++)
+		if (c->health[i].fatal_xid != 0)
+			rf_json_set(&a, cards, rf_str(rf_gpu_card(c->gpu, i)->uuid),
 				    rf_json_make(&a, "{'xid':%D,'since':%D,'advised':%b}",
-						 g->health[i].fatal_xid, g->health[i].since_ms,
-						 g->health[i].advised));
+						 c->health[i].fatal_xid, c->health[i].since_ms,
+						 c->health[i].advised));
 	rf_json_write(&text, rf_json_make(&a, "{'boot':%S,'faults':%j}", boot_id(&a), cards));
-	if (rf_fs_write(rf_fs_path(&a, FAULTS_FILE, g->data_dir), rf_buf_str(&text), 0600, true,
+	if (rf_fs_write(rf_fs_path(&a, FAULTS_FILE, c->state_dir), rf_buf_str(&text), 0600, true,
 			&err) < 0)
 		rf_warn("%s", err.msg);
 }
 
 /* A fault is remembered until the driver says that it is mended, or the machine was restarted. */
-static void load_faults(struct rf_agent *g)
+static void load_faults(struct rf_cards *c)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_str text;
 	struct rf_json *v;
 
-	if (rf_fs_read(&a, rf_fs_path(&a, FAULTS_FILE, g->data_dir), 1 << 20, &text, NULL) < 0 ||
+	if (rf_fs_read(&a, rf_fs_path(&a, FAULTS_FILE, c->state_dir), 1 << 20, &text, NULL) < 0 ||
 	    rf_json_parse(&a, text, &v, NULL) < 0 ||
 	    !rf_str_eq(rf_json_str_at(v, "boot"), boot_id(&a)))
 		return;
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++) {
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++) {
 		struct rf_json *f =
-			rf_json_get(rf_json_at(v, "faults"), rf_str(rf_gpu_card(g->gpu, i)->uuid));
+			rf_json_get(rf_json_at(v, "faults"), rf_str(rf_gpu_card(c->gpu, i)->uuid));
 
-		g->health[i].fatal_xid = rf_json_int(rf_json_at(f, "xid"), 0);
-		g->health[i].since_ms = rf_json_int(rf_json_at(f, "since"), 0);
-		g->health[i].advised = rf_json_is_true(rf_json_at(f, "advised"));
+		c->health[i].fatal_xid = rf_json_int(rf_json_at(f, "xid"), 0);
+		c->health[i].since_ms = rf_json_int(rf_json_at(f, "since"), 0);
+		c->health[i].advised = rf_json_is_true(rf_json_at(f, "advised"));
 	}
 }
 
-void rf_cards_open(struct rf_agent *g)
+void rf_cards_open(struct rf_cards *c, const char *sim_dir, const char *driver_lib_dir,
+		   const char *state_dir)
 {
 	struct rf_err err = RF_ERR_INIT;
 
-	if (g->opts->sim_dir != NULL)
-		setenv("RINGFENCE_SIM", g->opts->sim_dir, 1);
-	if (rf_gpu_open(g->opts->driver_lib_dir, &g->gpu, &err) < 0) {
-		snprintf(g->no_gpu, sizeof(g->no_gpu), "%s", err.msg);
+	c->state_dir = state_dir;
+	c->simulated = sim_dir != NULL;
+	if (sim_dir != NULL)
+		setenv("RINGFENCE_SIM", sim_dir, 1);
+	if (rf_gpu_open(driver_lib_dir, &c->gpu, &err) < 0) {
+		snprintf(c->no_gpu, sizeof(c->no_gpu), "%s", err.msg);
 		rf_info("no cards: %s", err.msg);
 		return;
 	}
-	load_faults(g);
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
-		rf_gpu_sample(g->gpu, i, &g->health[i].sample);
+	load_faults(c);
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++)
+		rf_gpu_sample(c->gpu, i, &c->health[i].sample);
+}
+
+void rf_cards_close(struct rf_cards *c)
+{
+	rf_gpu_free(c->gpu);
+	c->gpu = NULL;
 }
 
 /* --- health ---------------------------------------------------------------------------------- */
@@ -82,12 +96,12 @@ bool rf_card_healthy(const struct rf_card_health *h)
 	return h->fatal_xid == 0 && !h->lost && h->sample.recovery_action <= 0;
 }
 
-bool rf_card_ok(const struct rf_agent *g, int index, size_t *ret_position, struct rf_err *err)
+bool rf_card_ok(const struct rf_cards *c, int index, size_t *ret_position, struct rf_err *err)
 {
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++) {
-		const struct rf_card_health *h = &g->health[i];
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++) {
+		const struct rf_card_health *h = &c->health[i];
 
-		if (rf_gpu_card(g->gpu, i)->index != index)
+		if (rf_gpu_card(c->gpu, i)->index != index)
 			continue;
 		if (!rf_card_healthy(h)) {
 			rf_fail(err, RF_FORBIDDEN, "card gpu-%d is out of service: %s%s%lld", index,
@@ -107,10 +121,10 @@ bool rf_card_ok(const struct rf_agent *g, int index, size_t *ret_position, struc
 	return false;
 }
 
-static void on_xid(struct rf_agent *g, const struct rf_gpu_event *e)
+static void on_xid(struct rf_cards *c, const struct rf_gpu_event *e)
 {
-	struct rf_card_health *h = &g->health[e->card];
-	const struct rf_gpu_card *card = rf_gpu_card(g->gpu, e->card);
+	struct rf_card_health *h = &c->health[e->card];
+	const struct rf_gpu_card *card = rf_gpu_card(c->gpu, e->card);
 
 	h->xids++;
 	h->last_xid = e->xid;
@@ -119,93 +133,67 @@ static void on_xid(struct rf_agent *g, const struct rf_gpu_event *e)
 	if (!rf_gpu_xid_is_fatal(e->xid) || h->fatal_xid != 0)
 		return;
 	h->fatal_xid = e->xid;
-	h->since_ms = rf_agent_now();
+	h->since_ms = now_ms();
 	h->advised = false;
-	save_faults(g);
+	save_faults(c);
 }
 
 /* Mended: the driver asked for an action after the fault, and now asks for none. */
-static void look_for_recovery(struct rf_agent *g, size_t i)
+static void look_for_recovery(struct rf_cards *c, size_t i)
 {
-	struct rf_card_health *h = &g->health[i];
+	struct rf_card_health *h = &c->health[i];
 
 	if (h->fatal_xid == 0)
 		return;
 	if (h->sample.recovery_action > 0 && !h->advised) {
 		h->advised = true;
-		save_faults(g);
+		save_faults(c);
 	}
 	if (h->lost || !h->advised || h->sample.recovery_action != 0)
 		return;
-	rf_info("card gpu-%d is back in service", rf_gpu_card(g->gpu, i)->index);
+	rf_info("card gpu-%d is back in service", rf_gpu_card(c->gpu, i)->index);
 	h->fatal_xid = 0;
 	h->advised = false;
-	save_faults(g);
+	save_faults(c);
 }
 
-/* A pod on a card that failed cannot go on; waiting would only hold the card. */
-static void fail_pods_on(struct rf_agent *g, size_t position)
+static void tell_fault(struct rf_cards *c, size_t position)
 {
-	int index = rf_gpu_card(g->gpu, position)->index;
+	const struct rf_card_health *h = &c->health[position];
+	int index = rf_gpu_card(c->gpu, position)->index;
 	char message[160];
 
+	if (c->on_fault == NULL)
+		return;
 	snprintf(message, sizeof(message), "card gpu-%d failed (%s %lld)", index,
-		 g->health[position].lost ? "it does not answer; last XID" : "XID",
-		 (long long)(g->health[position].lost ? g->health[position].last_xid
-						      : g->health[position].fatal_xid));
-	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;) {
-		struct rf_worker *w = s->value;
-
-		for (size_t i = 0; i < w->n_containers && w->state < RF_POD_STOPPING; i++)
-			for (size_t j = 0; j < w->containers[i].grant.n; j++)
-				if (w->containers[i].grant.cards[j].index == index)
-					rf_worker_refuse(w, "DeviceFault", message);
-	}
+		 h->lost ? "it does not answer; last XID" : "XID",
+		 (long long)(h->lost ? h->last_xid : h->fatal_xid));
+	c->on_fault(c->ctx, index, message);
 }
 
-void rf_cards_poll(struct rf_agent *g)
+void rf_cards_poll(struct rf_cards *c)
 {
 	struct rf_gpu_event e;
 
-	for (int n = 0; g->gpu != NULL && n < 64 && rf_gpu_next_event(g->gpu, &e); n++)
-		on_xid(g, &e);
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++) {
-		struct rf_card_health *h = &g->health[i];
+	for (int n = 0; c->gpu != NULL && n < 64 && rf_gpu_next_event(c->gpu, &e); n++)
+		on_xid(c, &e);
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++) {
+		struct rf_card_health *h = &c->health[i];
 		bool was_lost = h->lost;
 
-		rf_gpu_sample(g->gpu, i, &h->sample);
+		rf_gpu_sample(c->gpu, i, &h->sample);
 		/* A card told its memory when it was found; one that cannot any more is of no use. */
 		h->silent = h->sample.memory_used < 0 ? h->silent + 1 : 0;
 		h->lost = h->sample.lost || h->silent >= SILENT_LOOKS;
 		if (h->lost && !was_lost) {
-			h->since_ms = h->since_ms ? h->since_ms : rf_agent_now();
+			h->since_ms = h->since_ms ? h->since_ms : now_ms();
 			rf_warn("card gpu-%d does not answer any more",
-				rf_gpu_card(g->gpu, i)->index);
+				rf_gpu_card(c->gpu, i)->index);
 		}
-		look_for_recovery(g, i);
+		look_for_recovery(c, i);
 		if (h->lost || h->fatal_xid != 0)
-			fail_pods_on(g, i);
+			tell_fault(c, i);
 	}
-}
-
-int rf_card_strangers(struct rf_agent *g, size_t position, struct rf_str uid, bool mine,
-		      size_t *ret_n, struct rf_err *err)
-{
-	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_gpu_process *p;
-	size_t n, count = 0;
-
-	if (rf_gpu_processes(g->gpu, position, &a, &p, &n, err) < 0)
-		return -RF_UNAVAILABLE;
-	for (size_t i = 0; i < n; i++) {
-		struct rf_str owner = RF_STR_EMPTY, container;
-		bool is_mine = rf_cgroup_of_pid(&a, p[i].pid, g->instance, &owner, &container) &&
-			       rf_str_eq(owner, uid);
-
-		count += is_mine == mine ? 1 : 0;
-	}
-	*ret_n = count;
-	return 0;
 }
 
 /* --- the slice ------------------------------------------------------------------------------- */
@@ -238,54 +226,36 @@ static struct rf_json *taints_of(struct rf_arena *a, const struct rf_card_health
 	return list;
 }
 
-static struct rf_json *device_of(struct rf_arena *a, const struct rf_agent *g, size_t i)
+static struct rf_json *device_of(struct rf_arena *a, const struct rf_cards *c, size_t i)
 {
-	const struct rf_gpu_card *c = rf_gpu_card(g->gpu, i);
-	struct rf_str memory = rf_quantity_bytes(a, c->memory_bytes);
+	const struct rf_gpu_card *card = rf_gpu_card(c->gpu, i);
+	struct rf_str memory = rf_quantity_bytes(a, card->memory_bytes);
 	struct rf_json *d = rf_json_make(a,
 					 "{'name':%S,'attributes':{'uuid':{'string':%s},'"
 					 "productName':{'string':%S},'index':{'int':%d},"
 					 "'simulated':{'bool':%b}},'capacity':{'memory':{'value':%"
-					 "S},'compute':{'value':'1000'}},"
+					 "S},'compute':{'value':'1k'}},"
 					 "'allowMultipleAllocations':true}",
-					 rf_arena_printf(a, "gpu-%d", c->index), c->uuid,
-					 rf_str_n(c->name, strnlen(c->name, 64)), c->index,
-					 g->opts->sim_dir != NULL, memory);
-	struct rf_json *taints = taints_of(a, &g->health[i]);
+					 rf_arena_printf(a, "gpu-%d", card->index), card->uuid,
+					 rf_str_n(card->name, strnlen(card->name, 64)), card->index,
+					 c->simulated, memory);
+	struct rf_json *taints = taints_of(a, &c->health[i]);
 
 	if (rf_json_len(taints) > 0)
 		rf_json_set(a, d, RF_LIT("taints"), taints);
 	return d;
 }
 
-struct rf_json *rf_cards_slice(struct rf_arena *a, const struct rf_agent *g)
+struct rf_json *rf_cards_slice(struct rf_arena *a, const struct rf_cards *c, struct rf_str node)
 {
 	struct rf_json *devices = rf_json_array(a);
 
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
-		rf_json_push(a, devices, device_of(a, g, i));
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++)
+		rf_json_push(a, devices, device_of(a, c, i));
 	return rf_json_make(
 		a,
 		"{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':%S},"
 		"'spec':{'driver':%s,'nodeName':%S,'pool':{'name':%S,'generation':1,"
 		"'resourceSliceCount':1},'devices':%j}}",
-		rf_arena_printf(a, "%.*s-ringfence", RF_STR(g->name)), RF_DRIVER, g->name, g->name,
-		devices);
-}
-
-int rf_cards_publish(struct rf_agent *g, struct rf_err *err)
-{
-	rf_auto(arena) a = RF_ARENA_INIT;
-	rf_auto(buf) text = RF_BUF_INIT;
-	struct rf_json *slice = rf_cards_slice(&a, g);
-
-	rf_json_write(&text, slice);
-	if (rf_str_eq(rf_buf_str(&text), rf_buf_str(&g->slice_sent)))
-		return 0;
-	if (rf_agent_apply(g, &RF_RESOURCESLICES, RF_STR_EMPTY, slice, err) < 0)
-		return rf_wrap(err, "publish the cards");
-	rf_buf_clear(&g->slice_sent);
-	rf_buf_add(&g->slice_sent, rf_buf_str(&text));
-	g->node_told_ms = 0; /* the Node's own numbers follow with the next heartbeat */
-	return 0;
+		rf_arena_printf(a, "%.*s-ringfence", RF_STR(node)), RF_DRIVER, node, node, devices);
 }

@@ -22,10 +22,10 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 			       "can be set up");
 	memset(cards, 0, sizeof(cards));
 	for (size_t i = 0; i < c->grant.n; i++) {
-		if (!rf_card_ok(g, c->grant.cards[i].index, &position, err))
+		if (!rf_card_ok(&g->cards, c->grant.cards[i].index, &position, err))
 			return -err->code;
 		snprintf(cards[i].uuid, sizeof(cards[i].uuid), "%s",
-			 rf_gpu_card(g->gpu, position)->uuid);
+			 rf_gpu_card(g->cards.gpu, position)->uuid);
 		cards[i].memory_bytes = (uint64_t)c->grant.cards[i].memory_bytes;
 		cards[i].compute_milli = (uint32_t)c->grant.cards[i].compute_milli;
 	}

@@ -60,7 +60,7 @@ static void announce(struct rf_agent *g)
 	g->ready = true;
 	printf("node ready\n");
 	fflush(stdout);
-	rf_info("node %.*s ready: %zu cards, port %u", RF_STR(g->name), rf_gpu_count(g->gpu),
+	rf_info("node %.*s ready: %zu cards, port %u", RF_STR(g->name), rf_gpu_count(g->cards.gpu),
 		(unsigned)rf_http_server_port(g->server));
 }
 
@@ -147,11 +147,11 @@ static void on_tick(uv_timer_t *t)
 	struct rf_agent *g = t->data;
 	struct rf_err err = RF_ERR_INIT;
 
-	rf_cards_poll(g);
+	rf_cards_poll(&g->cards);
 	rf_agent_watch_caps(g);
 	if (!g->node_registered && rf_agent_register(g, &err) < 0)
 		rf_warn("%s; will be tried again", err.msg);
-	else if (rf_cards_publish(g, &err) < 0)
+	else if (rf_agent_publish(g, &err) < 0)
 		rf_warn("%s; will be tried again", err.msg);
 	step_workers(g, true);
 	if (!g->orphans_swept)
@@ -309,7 +309,9 @@ static int begin(struct rf_agent *g, const struct rf_node_opts *opts, struct rf_
 	rf_cgroup_keep_for_machine(g->instance);
 	g->fence_lib = find_fence_lib(g);
 	g->runtime = system("command -v crun >/dev/null 2>&1") == 0 ? "crun" : "runc";
-	rf_cards_open(g);
+	g->cards.on_fault = rf_agent_card_failed;
+	g->cards.ctx = g;
+	rf_cards_open(&g->cards, g->opts->sim_dir, g->opts->driver_lib_dir, g->data_dir);
 	if (rf_agent_serve(g, err) < 0 || follow_api(g, err) < 0)
 		return -err->code;
 	return 0;
@@ -395,7 +397,7 @@ static void end(struct rf_agent *g)
 	(void)uv_loop_close(&g->loop);
 	rf_kube_free(g->kube);
 	rf_tls_free(g->tls);
-	rf_gpu_free(g->gpu);
+	rf_cards_close(&g->cards);
 	rf_buf_done(&g->slice_sent);
 	rf_map_done(&g->workers);
 	rf_arena_done(&g->arena);

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
+#include "node/hold.h"
 #include "node/image.h"
 #include "node/oci.h"
 #include "node/podenv.h"
@@ -43,48 +44,16 @@ static struct rf_str claim_path(struct rf_arena *a, const struct rf_worker *w)
 			    NULL);
 }
 
-static bool has_finalizer(const struct rf_json *claim)
-{
-	const struct rf_json *list = rf_json_at(claim, "metadata", "finalizers");
-
-	for (size_t i = 0; i < rf_json_len(list); i++)
-		if (rf_str_is(rf_json_str(rf_json_item(list, i)), RF_PREPARED_FINALIZER))
-			return true;
-	return false;
-}
-
-/* With the resourceVersion that was read: somebody else's finalizer is never lost. */
-static int patch_finalizers(struct rf_worker *w, const struct rf_json *claim, bool add,
-			    struct rf_err *err)
-{
-	rf_auto(arena) a = RF_ARENA_INIT;
-	const struct rf_json *have = rf_json_at(claim, "metadata", "finalizers");
-	struct rf_json *list = rf_json_array(&a);
-
-	for (size_t i = 0; i < rf_json_len(have); i++)
-		if (!rf_str_is(rf_json_str(rf_json_item(have, i)), RF_PREPARED_FINALIZER))
-			rf_json_push(&a, list, rf_json_clone(&a, rf_json_item(have, i)));
-	if (add)
-		rf_json_push(&a, list, rf_json_string(&a, RF_LIT(RF_PREPARED_FINALIZER)));
-	struct rf_json *patch =
-		rf_json_make(&a, "{'metadata':{'resourceVersion':%S,'finalizers':%j}}",
-			     rf_json_str_at(claim, "metadata", "resourceVersion"), list);
-	return rf_kube_patch(w->agent->kube, &a,
-			     rf_kube_path(&a, &RF_RESOURCECLAIMS, rf_kube_namespace(claim),
-					  rf_kube_name(claim), NULL),
-			     RF_PATCH_MERGE, patch, NULL, err);
-}
-
 static int check_cards(struct rf_worker *w, const struct rf_grant *grant, struct rf_err *err)
 {
 	for (size_t i = 0; i < grant->n; i++) {
 		size_t position, strangers;
 
-		if (!rf_card_ok(w->agent, grant->cards[i].index, &position, err))
+		if (!rf_card_ok(&w->agent->cards, grant->cards[i].index, &position, err))
 			return -err->code;
 		if (!grant->whole)
 			continue;
-		if (rf_card_strangers(w->agent, position, rf_str(w->uid), false, &strangers, err) <
+		if (rf_agent_strangers(w->agent, position, rf_str(w->uid), false, &strangers, err) <
 		    0)
 			return -err->code;
 		if (strangers > 0)
@@ -120,9 +89,7 @@ static int prepare_claim(struct rf_worker *w, struct rf_err *err)
 	if (w->tenant[0] == '\0')
 		snprintf(w->tenant, sizeof(w->tenant), "%.*s",
 			 RF_STR(rf_kube_annotation(claim, RF_TENANT_LABEL)));
-	if (!has_finalizer(claim) && patch_finalizers(w, claim, true, err) < 0)
-		return rf_wrap(err, "hold claim %.*s", RF_STR(rf_kube_name(claim)));
-	if (take_grants(w, claim, err) < 0)
+	if (rf_claim_hold(w->agent->kube, claim, err) < 0 || take_grants(w, claim, err) < 0)
 		return -err->code;
 	for (size_t i = 0; i < w->n_containers; i++)
 		if (rf_container_fence(&w->containers[i], err) < 0)
@@ -133,14 +100,9 @@ static int prepare_claim(struct rf_worker *w, struct rf_err *err)
 int rf_worker_drop_claim(struct rf_worker *w, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_json *claim;
-	int rc = rf_kube_get(w->agent->kube, &a, claim_path(&a, w), &claim, err);
 
-	if (rc == -RF_NOT_FOUND)
-		return 0;
-	if (rc < 0)
-		return rc;
-	return has_finalizer(claim) ? patch_finalizers(w, claim, false, err) : 0;
+	return rf_claim_let_go(w->agent->kube, rf_str(w->ns), rf_pod_claim_name(&a, w->pod),
+			       RF_STR_EMPTY, err);
 }
 
 /* --- ConfigMaps and Secrets ------------------------------------------------------------------ */
@@ -283,9 +245,9 @@ static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gp
 	if (c->fence == NULL)
 		return rf_fail(err, RF_INTERNAL, "container %s: no fence was set up", c->name);
 	for (size_t i = 0; i < c->grant.n; i++) {
-		if (!rf_card_ok(g, c->grant.cards[i].index, &position, err))
+		if (!rf_card_ok(&g->cards, c->grant.cards[i].index, &position, err))
 			return -err->code;
-		minors[i] = rf_gpu_card(g->gpu, position)->minor;
+		minors[i] = rf_gpu_card(g->cards.gpu, position)->minor;
 	}
 	*gpu = (struct rf_oci_gpu){ .run_dir = rf_fs_path(a, "%s/run", c->dir),
 				    .fence_lib = g->fence_lib,

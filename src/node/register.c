@@ -85,8 +85,8 @@ static struct rf_json *capacity(struct rf_arena *a, const struct rf_agent *g, bo
 	size_t cards = 0;
 
 	sysinfo(&s);
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
-		cards += !only_healthy || rf_card_healthy(&g->health[i]) ? 1 : 0;
+	for (size_t i = 0; i < rf_gpu_count(g->cards.gpu); i++)
+		cards += !only_healthy || rf_card_healthy(&g->cards.health[i]) ? 1 : 0;
 	int64_t memory = (int64_t)s.totalram * s.mem_unit;
 	return rf_json_make(a, "{'cpu':%S,'memory':%S,'pods':%S,%s:%S}",
 			    rf_arena_printf(a, "%ld", sysconf(_SC_NPROCESSORS_ONLN)),
@@ -108,8 +108,8 @@ static struct rf_json *conditions(struct rf_arena *a, const struct rf_agent *g, 
 		"'lastHeartbeatTime':%S,'lastTransitionTime':%S},"
 		"{'type':'DiskPressure','status':'False','reason':'NotMeasured','message':'',"
 		"'lastHeartbeatTime':%S,'lastTransitionTime':%S}]",
-		g->gpu ? rf_arena_printf(a, "%zu cards", rf_gpu_count(g->gpu))
-		       : rf_arena_printf(a, "no cards: %s", g->no_gpu),
+		g->cards.gpu ? rf_arena_printf(a, "%zu cards", rf_gpu_count(g->cards.gpu))
+		       : rf_arena_printf(a, "no cards: %s", g->cards.no_gpu),
 		now, since, now, since, now, since);
 }
 
@@ -123,7 +123,7 @@ static struct rf_json *labels(struct rf_arena *a, const struct rf_agent *g)
 		"{'kubernetes.io/hostname':%S,'kubernetes.io/os':'linux','kubernetes.io/arch':%s,"
 		"'ringfence.io/gpus':%S,'ringfence.io/simulated':%s}",
 		g->name, strcmp(u.machine, "x86_64") == 0 ? "amd64" : "arm64",
-		rf_arena_printf(a, "%zu", rf_gpu_count(g->gpu)),
+		rf_arena_printf(a, "%zu", rf_gpu_count(g->cards.gpu)),
 		g->opts->sim_dir ? "true" : "false");
 }
 
@@ -207,4 +207,23 @@ void rf_agent_heartbeat(struct rf_agent *g)
 		rc = rf_agent_register(g, &err);
 	if (rc < 0)
 		rf_warn("heartbeat: %s", err.msg);
+}
+
+/* --- the cards ------------------------------------------------------------------------------- */
+
+int rf_agent_publish(struct rf_agent *g, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	rf_auto(buf) text = RF_BUF_INIT;
+	struct rf_json *slice = rf_cards_slice(&a, &g->cards, g->name);
+
+	rf_json_write(&text, slice);
+	if (rf_str_eq(rf_buf_str(&text), rf_buf_str(&g->slice_sent)))
+		return 0;
+	if (rf_agent_apply(g, &RF_RESOURCESLICES, RF_STR_EMPTY, slice, err) < 0)
+		return rf_wrap(err, "publish the cards");
+	rf_buf_clear(&g->slice_sent);
+	rf_buf_add(&g->slice_sent, rf_buf_str(&text));
+	g->node_told_ms = 0; /* the Node's own numbers follow with the next heartbeat */
+	return 0;
 }

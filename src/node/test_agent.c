@@ -248,13 +248,12 @@ static void a_status_is_the_same_text_until_something_changes(void **state)
 static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 {
 	struct fixture *f = *state;
-	struct rf_node_opts opts = { .sim_dir = NULL };
-	struct rf_agent g = { .opts = &opts, .name = RF_LIT("node-1") };
+	struct rf_cards c = { .simulated = false };
 	struct rf_err err = RF_ERR_INIT;
 
-	if (rf_gpu_open(FAKE_NVML_DIR, &g.gpu, &err) < 0)
+	if (rf_gpu_open(FAKE_NVML_DIR, &c.gpu, &err) < 0)
 		fail_msg("%s", err.msg);
-	struct rf_json *slice = rf_cards_slice(&f->a, &g);
+	struct rf_json *slice = rf_cards_slice(&f->a, &c, RF_LIT("node-1"));
 	struct rf_json *devices = rf_json_at(slice, "spec", "devices");
 	assert_int_equal(rf_json_len(devices), 2);
 	assert_string_equal(rf_json_str_at(slice, "metadata", "name").p, "node-1-ringfence");
@@ -262,11 +261,11 @@ static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 	assert_true(
 		rf_json_is_true(rf_json_at(rf_json_item(devices, 0), "allowMultipleAllocations")));
 	assert_string_equal(
-		rf_json_str_at(rf_json_item(devices, 0), "capacity", "compute", "value").p, "1000");
+		rf_json_str_at(rf_json_item(devices, 0), "capacity", "compute", "value").p, "1k");
 	assert_null(rf_json_at(rf_json_item(devices, 0), "taints"));
-	g.health[0].fatal_xid = 79;
-	g.health[1].lost = true;
-	devices = rf_json_at(rf_cards_slice(&f->a, &g), "spec", "devices");
+	c.health[0].fatal_xid = 79;
+	c.health[1].lost = true;
+	devices = rf_json_at(rf_cards_slice(&f->a, &c, RF_LIT("node-1")), "spec", "devices");
 	struct rf_json *taint = rf_json_item(rf_json_at(rf_json_item(devices, 0), "taints"), 0);
 	assert_string_equal(rf_json_str_at(taint, "key").p, "ringfence.io/xid");
 	assert_string_equal(rf_json_str_at(taint, "value").p, "79");
@@ -274,10 +273,10 @@ static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 	taint = rf_json_item(rf_json_at(rf_json_item(devices, 1), "taints"), 0);
 	assert_string_equal(rf_json_str_at(taint, "key").p, "ringfence.io/gpu-lost");
 	size_t position;
-	assert_false(rf_card_ok(&g, 10, &position, &err));
+	assert_false(rf_card_ok(&c, 10, &position, &err));
 	assert_non_null(strstr(err.msg, "XID 79"));
-	assert_false(rf_card_ok(&g, 9, &position, &err));
-	rf_gpu_free(g.gpu);
+	assert_false(rf_card_ok(&c, 9, &position, &err));
+	rf_cards_close(&c);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

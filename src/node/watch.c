@@ -110,11 +110,11 @@ static bool is_seated(const struct load *l, pid_t pid)
 static void watch_card(struct rf_agent *g, size_t position)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	int index = rf_gpu_card(g->gpu, position)->index;
+	int index = rf_gpu_card(g->cards.gpu, position)->index;
 	struct rf_gpu_process *p;
 	size_t n, n_loads = 0;
 
-	if (rf_gpu_processes(g->gpu, position, &a, &p, &n, NULL) < 0 || n == 0)
+	if (rf_gpu_processes(g->cards.gpu, position, &a, &p, &n, NULL) < 0 || n == 0)
 		return;
 	struct load *loads = rf_arena_array(&a, struct load, n);
 	for (size_t i = 0; i < n; i++) {
@@ -133,8 +133,28 @@ static void watch_card(struct rf_agent *g, size_t position)
 		judge(&loads[i], index);
 }
 
+int rf_agent_strangers(struct rf_agent *g, size_t position, struct rf_str uid, bool mine,
+		       size_t *ret_n, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gpu_process *p;
+	size_t n, count = 0;
+
+	if (rf_gpu_processes(g->cards.gpu, position, &a, &p, &n, err) < 0)
+		return -RF_UNAVAILABLE;
+	for (size_t i = 0; i < n; i++) {
+		struct rf_str owner = RF_STR_EMPTY, container;
+		bool is_mine = rf_cgroup_of_pid(&a, p[i].pid, g->instance, &owner, &container) &&
+			       rf_str_eq(owner, uid);
+
+		count += is_mine == mine ? 1 : 0;
+	}
+	*ret_n = count;
+	return 0;
+}
+
 void rf_agent_watch_caps(struct rf_agent *g)
 {
-	for (size_t i = 0; i < rf_gpu_count(g->gpu); i++)
+	for (size_t i = 0; i < rf_gpu_count(g->cards.gpu); i++)
 		watch_card(g, i);
 }

@@ -422,11 +422,11 @@ static bool all_ended(const struct rf_worker *w)
  * claim. */
 static bool on_a_card(struct rf_worker *w)
 {
-	for (size_t i = 0; i < rf_gpu_count(w->agent->gpu); i++) {
+	for (size_t i = 0; i < rf_gpu_count(w->agent->cards.gpu); i++) {
 		size_t n = 0;
 
 		/* A lost card knows nobody; the empty cgroup is the witness then. */
-		if (rf_card_strangers(w->agent, i, rf_str(w->uid), true, &n, NULL) == 0 && n > 0)
+		if (rf_agent_strangers(w->agent, i, rf_str(w->uid), true, &n, NULL) == 0 && n > 0)
 			return true;
 	}
 	return false;
@@ -526,4 +526,19 @@ void rf_worker_step(struct rf_worker *w)
 		return;
 	rf_agent_discard(w->agent, w->dir);
 	rf_worker_free(w);
+}
+
+/* A pod on a card that failed cannot go on; waiting would only hold the card. */
+void rf_agent_card_failed(void *agent, int index, const char *message)
+{
+	struct rf_agent *g = agent;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;) {
+		struct rf_worker *w = s->value;
+
+		for (size_t i = 0; i < w->n_containers && w->state < RF_POD_STOPPING; i++)
+			for (size_t j = 0; j < w->containers[i].grant.n; j++)
+				if (w->containers[i].grant.cards[j].index == index)
+					rf_worker_refuse(w, "DeviceFault", message);
+	}
 }
