@@ -76,6 +76,8 @@ struct rf_str rf_cli_default_data(struct rf_arena *a);
 struct rf_str rf_cli_self_dir(struct rf_arena *a);
 struct rf_str rf_cli_self_exe(struct rf_arena *a);
 /* The folder with the simulated driver libraries, or the empty string. */
+/* A simulated machine in dir keeps its cards between starts; other cards than asked for make a new one. */
+int rf_cli_open_sim(const char *dir, const char *cards, struct rf_err *err);
 struct rf_str rf_cli_sim_lib_dir(struct rf_arena *a);
 /* "127.0.0.1:7443" */
 int rf_cli_address(const char *text, char ret_host[64], uint16_t *ret_port, struct rf_err *err);

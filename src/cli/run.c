@@ -51,21 +51,32 @@ static int exit_code(const struct rf_json *pod)
 				rf_str_is(rf_json_str_at(pod, "status", "phase"), "Succeeded") ? 0 : 1);
 }
 
-/* Why it waits, told once each time the reason changes. */
-static void tell_waiting(const struct rf_json *pod, struct rf_buf *told)
+/* Where it is to go, or what its container waits for: an image that cannot be had, a card in use. */
+static struct rf_str why_waiting(struct rf_arena *a, const struct rf_json *pod)
 {
 	const struct rf_json *conditions = rf_json_at(pod, "status", "conditions");
+	const struct rf_json *status = rf_json_item(rf_json_at(pod, "status", "containerStatuses"), 0);
+	struct rf_str message = rf_json_str_at(status, "state", "waiting", "message");
 
-	for (size_t i = 0; i < rf_json_len(conditions); i++) {
-		struct rf_str message = rf_json_str_at(rf_json_item(conditions, i), "message");
+	if (message.n > 0)
+		return rf_arena_printf(a, "%.*s: %.*s", RF_STR(rf_json_str_at(status, "state", "waiting", "reason")),
+				       RF_STR(message));
+	for (size_t i = 0; i < rf_json_len(conditions); i++)
+		if (rf_str_is(rf_json_str_at(rf_json_item(conditions, i), "type"), "PodScheduled"))
+			return rf_json_str_at(rf_json_item(conditions, i), "message");
+	return RF_STR_EMPTY;
+}
 
-		if (!rf_str_is(rf_json_str_at(rf_json_item(conditions, i), "type"), "PodScheduled") || message.n == 0 ||
-		    rf_str_eq(message, rf_buf_str(told)))
-			continue;
-		fprintf(stderr, "waiting: %.*s\n", RF_STR(message));
-		rf_buf_clear(told);
-		rf_buf_add(told, message);
-	}
+/* Told once each time the reason changes. */
+static void tell_waiting(struct rf_arena *a, const struct rf_json *pod, struct rf_buf *told)
+{
+	struct rf_str message = why_waiting(a, pod);
+
+	if (message.n == 0 || rf_str_eq(message, rf_buf_str(told)))
+		return;
+	fprintf(stderr, "waiting: %.*s\n", RF_STR(message));
+	rf_buf_clear(told);
+	rf_buf_add(told, message);
 }
 
 /* Prints what the log has beyond what was printed before. */
@@ -91,13 +102,30 @@ static int follow(struct rf_kube *k, struct rf_str path, struct rf_str log_path,
 
 		if (rf_kube_get(k, &a, path, &pod, err) < 0)
 			return -err->code;
-		tell_waiting(pod, &told);
+		tell_waiting(&a, pod, &told);
 		if (rf_str_is(rf_json_str_at(pod, "status", "phase"), "Running") || ended(pod))
 			print_more(k, &a, log_path, &printed);
 		if (ended(pod))
 			return exit_code(pod);
 		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
 	}
+}
+
+/* Without an image a pod has the files of its machine. A kubelet would look for one of that name. */
+static int check_image(struct rf_kube *k, struct rf_arena *a, struct rf_err *err)
+{
+	struct rf_json *version = NULL;
+
+	if (o_image != NULL)
+		return 0;
+	if (rf_kube_get(k, a, RF_LIT("/version"), &version, err) < 0)
+		return -err->code;
+	if (rf_str_contains(rf_json_str_at(version, "gitVersion"), RF_LIT("ringfence")))
+		return 0;
+	return rf_fail(err, RF_BAD_REQUEST,
+		       "say which image to run: --image NAME; this is Kubernetes (%.*s), where pods do not have "
+		       "the files of their machine",
+		       RF_STR(rf_json_str_at(version, "gitVersion")));
 }
 
 static int run(int argc, char **argv, struct rf_err *err)
@@ -111,7 +139,8 @@ static int run(int argc, char **argv, struct rf_err *err)
 
 	if (argc < 2 || strcmp(argv[0], "--") != 0)
 		return rf_fail(err, RF_BAD_REQUEST, "say what to run, behind two dashes: ringfence run --memory 20Gi -- program");
-	if (rf_cli_config(&a, &config, err) < 0 || rf_kube_new(&config, &k, err) < 0)
+	if (rf_cli_config(&a, &config, err) < 0 || rf_kube_new(&config, &k, err) < 0 ||
+	    check_image(k, &a, err) < 0)
 		return -err->code;
 	ns = o_namespace ? rf_str(o_namespace) : config.ns;
 	if (rf_kube_create(k, &a, rf_kube_path(&a, &RF_PODS, ns, RF_STR_EMPTY, NULL),
@@ -134,7 +163,7 @@ static const struct rf_opt OPTS[] = {
 	{ "compute", 0, RF_OPT_STR, &o_compute, "PERCENT", "a share of one card: its time, 1 to 100" },
 	{ "namespace", 'n', RF_OPT_STR, &o_namespace, "NS", "where to run it (default: the kubeconfig's)" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NAME", "the pod's name (default: run-xxxxx)" },
-	{ "image", 0, RF_OPT_STR, &o_image, "NAME", "root file system (default host: this machine's, read-only)" },
+	{ "image", 0, RF_OPT_STR, &o_image, "NAME", "root file system (default, where ringfence runs the pods: host, the machine's, read-only)" },
 	{ "detach", 'd', RF_OPT_FLAG, &o_detach, NULL, "do not wait for it" },
 	{ "rm", 0, RF_OPT_FLAG, &o_remove, NULL, "delete the pod when it has ended" },
 	RF_OPT_KUBECONFIG,

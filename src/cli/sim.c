@@ -21,6 +21,33 @@ static const char *machine(struct rf_arena *a)
 	return env != NULL ? env : rf_arena_printf(a, "%.*s/sim", RF_STR(rf_cli_default_data(a))).p;
 }
 
+/* Does the machine in dir have just the cards that spec asks for? */
+static bool same_cards(const char *dir, const struct rf_sim_spec *spec)
+{
+	struct rf_sim_card_info cards[RF_SIM_CARDS_MAX];
+	size_t n = 0;
+
+	if (rf_sim_machine_cards(dir, cards, RF_COUNT(cards), &n, NULL) < 0 || n != spec->n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (cards[i].model != spec->cards[i])
+			return false;
+	return true;
+}
+
+int rf_cli_open_sim(const char *dir, const char *cards, struct rf_err *err)
+{
+	struct rf_sim_spec spec = { 0 };
+
+	if (rf_sim_spec_parse(rf_str(cards), &spec, err) < 0)
+		return -err->code;
+	if (same_cards(dir, &spec))
+		return 0;
+	if (access(dir, F_OK) == 0 && rf_sim_machine_remove(dir, err) < 0)
+		return -err->code;
+	return rf_sim_machine_create(dir, rf_str(cards), NULL, err);
+}
+
 static void put_first_on_path(const char *variable, struct rf_str dir)
 {
 	rf_auto(buf) b = RF_BUF_INIT;

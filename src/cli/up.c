@@ -122,35 +122,6 @@ static bool has_cards(void)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Does the machine in dir have just the cards that spec asks for? */
-static bool same_cards(const char *dir, const struct rf_sim_spec *spec)
-{
-	struct rf_sim_card_info cards[RF_SIM_CARDS_MAX];
-	size_t n = 0;
-
-	if (rf_sim_machine_cards(dir, cards, RF_COUNT(cards), &n, NULL) < 0 || n != spec->n)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (cards[i].model != spec->cards[i])
-			return false;
-	return true;
-}
-
-/* A simulated machine keeps its cards between starts; other cards than asked for make a new one. */
-static int open_sim(struct up *u, const char *asked, struct rf_err *err)
-{
-	const char *dir = in_data(u, "sim");
-	struct rf_sim_spec spec = { 0 };
-
-	if (rf_sim_spec_parse(rf_str(asked), &spec, err) < 0)
-		return -err->code;
-	if (same_cards(dir, &spec))
-		return 0;
-	if (access(dir, F_OK) == 0 && rf_sim_machine_remove(dir, err) < 0)
-		return -err->code;
-	return rf_sim_machine_create(dir, rf_str(asked), NULL, err);
-}
-
 static int choose_cards(struct up *u, struct rf_err *err)
 {
 	if (o_simulate == NULL && has_cards())
@@ -161,7 +132,7 @@ static int choose_cards(struct up *u, struct rf_err *err)
 			       rf_cli_self_exe(&u->arena).p);
 	printf("%s: simulating %s\n", o_simulate ? "as asked" : "this machine has no NVIDIA GPU",
 	       o_simulate ? o_simulate : DEFAULT_CARDS);
-	return open_sim(u, o_simulate ? o_simulate : DEFAULT_CARDS, err);
+	return rf_cli_open_sim(in_data(u, "sim"), o_simulate ? o_simulate : DEFAULT_CARDS, err);
 }
 
 /* --- children --------------------------------------------------------------------------------- */

@@ -48,12 +48,14 @@ static void tell_events(struct rf_arena *a, struct rf_json *why, const struct rf
 {
 	for (size_t i = 0; i < rf_json_len(events); i++) {
 		const struct rf_json *e = rf_json_item(events, i);
+		struct rf_str from = rf_json_str_at(e, "source", "component");
 
 		if (!rf_str_eq(rf_json_str_at(e, "involvedObject", "uid"), rf_kube_uid(pod)))
 			continue;
-		rf_json_push(a, why, rf_json_make(a, "{'from':%S,'reason':%S,'message':%S}",
-						  rf_json_str_at(e, "source", "component"), rf_json_str_at(e, "reason"),
-						  rf_json_str_at(e, "message")));
+		if (from.n == 0) /* written through events.k8s.io, as Kubernetes' own parts do */
+			from = rf_json_str_at(e, "reportingComponent");
+		rf_json_push(a, why, rf_json_make(a, "{'from':%S,'reason':%S,'message':%S}", from,
+						  rf_json_str_at(e, "reason"), rf_json_str_at(e, "message")));
 	}
 }
 
