@@ -10,7 +10,7 @@ BUILD := build-san
 MESON_FLAGS += -Db_sanitize=address,undefined -Db_lundef=false
 endif
 
-.PHONY: all up test fuzz lint format install clean help deps-build
+.PHONY: all up test e2e image fuzz lint format install clean help deps-build
 
 all: deps-build  ## build everything into build/
 	@test -f $(BUILD)/build.ninja || echo "Building in $(BUILD)/ (half a minute)"
@@ -30,6 +30,13 @@ test: deps-build  ## build and run all tests (SANITIZE=1: under ASan and UBSan)
 	@deps/install run test
 	@$(MAKE) --no-print-directory all
 	@test/run $(BUILD)
+
+e2e: image  ## run ringfence on a real Kubernetes of two nodes on this machine (Go and root are needed)
+	@deps/install run test e2e
+	@test/kubernetes/e2e $(BUILD)
+
+image: all  ## pack build/ringfence-image.tar, the OCI image that deploy/ runs
+	@deploy/image $(BUILD) $(BUILD)/ringfence-image.tar
 
 fuzz:  ## fuzz every parser, TIME seconds each (default 600)
 	@deps/install build test
@@ -51,4 +58,4 @@ clean:  ## remove what was built
 	@rm -rf build build-san build-fuzz
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
