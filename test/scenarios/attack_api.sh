@@ -144,7 +144,7 @@ done
 answers "containers whose sum is past all numbers" 403 tenant POST $pods -d "{\"metadata\": {\"name\": \"wrap\"}, \"spec\": {\"containers\": [$many]}}"
 says "and the quota is as it was" '"requests.ringfence.io/gpu-memory":"0"' tenant GET /api/v1/namespaces/team-a/resourcequotas/ringfence
 for i in $(seq 30); do
-	tenant POST $pods -d "$(good "race-$i" '"schedulerName": "nobody"' "$(limits '"ringfence.io/gpu-memory": "20Gi"')")" | tail -n 1 >"$work/race-$i" &
+	tenant POST $pods -d "$(good "race-$i" '"nodeSelector": {"kubernetes.io/hostname": "nowhere"}' "$(limits '"ringfence.io/gpu-memory": "20Gi"')")" | tail -n 1 >"$work/race-$i" &
 	racers[i]=$!
 done
 wait "${racers[@]}"

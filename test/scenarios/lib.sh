@@ -1,12 +1,20 @@
 # Shared by the scenarios: a platform of its own per script, TAP output, everything cleaned up.
 #   source "$(dirname "$0")/lib.sh"; platform_up [options]; ...; done_testing
+# With BED=test/kubernetes/cluster the platform is the real Kubernetes that is up there, with ringfence
+# installed; a scenario that tells the same story on both asks on_kubernetes where the words differ.
 set -u
 : "${RINGFENCE:=build/ringfence}"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d /tmp/ringfence-test.XXXXXX)
 chmod 755 "$work"
+on_kubernetes() { [[ -n ${BED:-} ]]; }
+bed() { "$root/$BED" "$@"; }
 export KUBECONFIG=$work/kubeconfig HOME=$work/home
 mkdir -p "$HOME"
+if on_kubernetes; then
+	cp "$(bed kubeconfig)" "$KUBECONFIG" || exit 1
+	PATH=$(bed binaries):$PATH # its own kubectl
+fi
 tap=0 bad=0 up_pid=
 
 ok() { tap=$((tap + 1)); echo "ok $tap - $*"; }
@@ -55,7 +63,11 @@ eventually() {
 phase() { kubectl -n "$1" get pod "$2" -o jsonpath='{.status.phase}' 2>/dev/null; }
 phase_is() { [[ $(phase "$1" "$2") == "$3" ]]; }
 pod_ended() { phase_is "$1" "$2" Succeeded || phase_is "$1" "$2" Failed; }
-card_of() { "$RINGFENCE" ps -n "$1" -o json | tr -d '\n ' | grep -o "\"pod\":\"$2\"[^}]*" | grep -o '"cards":"[^"]*"'; }
+# "node=... cards=..." of a pod
+card_of() {
+	"$RINGFENCE" ps -n "$1" -o json | tr -d '\n ' | grep -o "\"pod\":\"$2\"[^}]*" |
+		grep -o '"\(node\|cards\)":"[^"]*"' | sort | tr '\n' ' '
+}
 
 platform_start() {
 	"$RINGFENCE" up --data "$work/data" --listen 127.0.0.1:0 --dashboard 127.0.0.1:0 \
@@ -72,6 +84,10 @@ platform_stop() {
 	return $status
 }
 platform_up() {
+	if on_kubernetes; then
+		cd "$root/examples" || exit 1
+		return
+	fi
 	if [[ $(id -u) != 0 ]]; then
 		echo "ok 1 - # SKIP containers need root"
 		rm -rf "$work"
@@ -87,7 +103,17 @@ platform_up() {
 }
 child_pid() { pgrep -P "$up_pid" -f "ringfence $1 " | head -n 1; }
 
+# Everything a scenario made hangs on its tenants.
+remove_tenants() {
+	kubectl delete tenants --all --timeout=90s >"$work/removed" 2>&1 || sed 's/^/# /' "$work/removed"
+}
+
 cleanup() {
+	if on_kubernetes; then
+		remove_tenants
+		rm -rf "$work"
+		return
+	fi
 	platform_stop
 	if ((bad)); then
 		echo "# logs of the platform:"
@@ -99,6 +125,11 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 done_testing() {
+	if on_kubernetes; then
+		check "the tenants can be deleted, with all that was theirs" remove_tenants
+		echo "1..$tap"
+		exit $((bad > 0))
+	fi
 	platform_stop
 	# In a sanitizer build a finding, a leak too, is in the process's log.
 	check "no process of the platform complained of its own memory" bash -c \
