@@ -103,7 +103,7 @@ void rf_recents_count(struct rf_recents *r, const struct rf_cluster *c, struct r
 		      struct rf_tenant_use *use);
 
 struct rf_reviewer {
-	struct rf_cluster cluster; /* get and next of tenants, namespaces and pods */
+	struct rf_cluster cluster; /* get and next of tenants, namespaces, pods and quotas */
 	const char *scheduler;	   /* ringfence's name as a scheduler */
 	bool synced;		   /* the cluster is all there */
 	int64_t now_ms;		   /* of a clock that never goes back */
@@ -115,6 +115,10 @@ enum rf_review { RF_REVIEW_MUTATE, RF_REVIEW_VALIDATE };
  * review may grow to. */
 int rf_webhook_review(struct rf_reviewer *r, struct rf_arena *a, enum rf_review what,
 		      struct rf_str body, struct rf_str *ret, struct rf_err *err);
+
+/* Quotas of the namespace on `limits.<cards>`, which Kubernetes does not count (webhook_quota.c). */
+int rf_webhook_quota(const struct rf_reviewer *r, struct rf_arena *a, const struct rf_json *pod,
+		     struct rf_str ns, struct rf_err *err);
 
 /* --- the webhook's certificates (certificates.c) -------------------------------------------------- */
 

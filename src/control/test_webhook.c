@@ -270,6 +270,35 @@ static void quota_is_counted_over_all_namespaces_of_the_tenant(void **state)
 	allowed(b, new_pod(b, "blue-a", "p", CARDS("1")));
 }
 
+/* Kubernetes itself accepts this key and counts nothing. */
+static void a_quota_on_limits_of_cards_means_what_it_says(void **state)
+{
+	struct bench *b = *state;
+	const struct rf_json *r = NULL;
+
+	add(b, "{'kind':'ResourceQuota','metadata':{'name':'gpu-quota','namespace':'blue-a'},"
+	       "'spec':{'hard':{'limits.ringfence.io/gpu':'1','limits.cpu':'0'}}}");
+	add(b, "{'kind':'ResourceQuota','metadata':{'name':'elsewhere','namespace':'blue-b'},"
+	       "'spec':{'hard':{'limits.ringfence.io/gpu':'0'}}}");
+	add(b, "{'kind':'ResourceQuota','metadata':{'name':'scoped','namespace':'blue-a'},"
+	       "'spec':{'scopes':['Terminating'],'hard':{'limits.ringfence.io/gpu':'0'}}}");
+	r = answer(b, RF_REVIEW_VALIDATE,
+		   review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "one", CARDS("'1'"), "")));
+	assert_true(rf_json_is_true(rf_json_at(r, "allowed")));
+	/* Admitted an instant ago, not shown by any informer yet. */
+	r = answer(b, RF_REVIEW_VALIDATE,
+		   review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "two", CARDS("'1'"), "")));
+	assert_false(rf_json_is_true(rf_json_at(r, "allowed")));
+	assert_true(rf_str_contains(
+		rf_json_str_at(r, "status", "message"),
+		RF_LIT("exceeded quota: gpu-quota, requested: limits.ringfence.io/gpu=1, used: "
+		       "limits.ringfence.io/gpu=1, limited: limits.ringfence.io/gpu=1")));
+	rf_json_push(&b->a, b->objects, pod(&b->a, "blue-a", "one", CARDS("1"), ""));
+	r = answer(b, RF_REVIEW_VALIDATE,
+		   review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "two", CARDS("'1'"), "")));
+	assert_false(rf_json_is_true(rf_json_at(r, "allowed")));
+}
+
 static void what_was_just_admitted_counts_before_the_informer_shows_it(void **state)
 {
 	struct bench *b = *state;
@@ -1063,6 +1092,7 @@ int main(void)
 		TEST(pods_without_cards_are_nobodys_business),
 		TEST(until_all_is_known_cards_are_refused),
 		TEST(quota_is_counted_over_all_namespaces_of_the_tenant),
+		TEST(a_quota_on_limits_of_cards_means_what_it_says),
 		TEST(what_was_just_admitted_counts_before_the_informer_shows_it),
 		TEST(an_older_pod_of_the_name_is_not_the_new_one),
 		TEST(pods_that_get_their_name_later_count_too),

@@ -41,6 +41,8 @@ static const struct rf_informer *informer_of(const struct rf_control *c,
 {
 	if (res == &RF_TENANTS)
 		return c->informers[RF_I_TENANTS];
+	if (res == &RF_RESOURCEQUOTAS)
+		return c->informers[RF_I_QUOTAS];
 	return c->informers[res == &RF_PODS ? RF_I_PODS : RF_I_NAMESPACES];
 }
 
@@ -61,7 +63,8 @@ static const struct rf_json *next(void *ctx, const struct rf_kube_res *res, cons
 
 static bool is_synced(const struct rf_control *c)
 {
-	static const enum rf_informer_kind needed[] = { RF_I_TENANTS, RF_I_NAMESPACES, RF_I_PODS };
+	static const enum rf_informer_kind needed[] = { RF_I_TENANTS, RF_I_NAMESPACES, RF_I_PODS,
+							RF_I_QUOTAS };
 
 	for (size_t i = 0; i < RF_COUNT(needed); i++) {
 		const struct rf_informer *in = c->informers[needed[i]];

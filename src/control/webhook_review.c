@@ -151,7 +151,7 @@ static int validate_new(struct review *v, struct rf_err *err)
 			err, RF_UNAVAILABLE,
 			"asks for GPUs, and ringfence has only just started and does not know "
 			"all tenants and pods yet; try again in a few seconds");
-	if (judge(v, err) < 0)
+	if (judge(v, err) < 0 || rf_webhook_quota(v->r, v->a, v->pod, v->ns, err) < 0)
 		return -err->code;
 	(void)rf_gpu_ask_of_pod(v->pod, &ask, NULL);
 	use.cards = ask.cards;

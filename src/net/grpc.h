@@ -62,8 +62,8 @@ int rf_grpc_listen(uv_loop_t *loop, const char *path, unsigned mode,
 		   struct rf_grpc_server **ret, struct rf_err *err);
 /* Unlinks the file if it is still this server's own, ends every connection and cancels every call:
  * each on_cancel is called before this returns, and nothing of the caller's after it. Answers that
- * were given are still sent if the peer takes them within a second. Released once the loop has run
- * on, and the last call without on_cancel was ended. NULL is allowed. */
+ * were given are still sent, as far as the peer takes them at once. Released when the loop has run
+ * on and the last call without on_cancel was ended. NULL is allowed. */
 void rf_grpc_server_close(struct rf_grpc_server *s);
 size_t rf_grpc_server_connections(const struct rf_grpc_server *s);
 

@@ -74,7 +74,14 @@ static void handle_hold(void *ctx, struct rf_grpc_call *call, struct rf_str mess
 	rf_grpc_on_cancel(call, on_cancelled, w);
 }
 
-/* The same without being told. */
+/* The same, with one message sent already. */
+static void handle_begin(void *ctx, struct rf_grpc_call *call, struct rf_str message)
+{
+	handle_hold(ctx, call, message);
+	rf_grpc_send(call, RF_LIT("begun"));
+}
+
+/* Kept without being told. */
 static void handle_deaf(void *ctx, struct rf_grpc_call *call, struct rf_str message)
 {
 	struct world *w = ctx;
@@ -122,9 +129,10 @@ static void handle_close(void *ctx, struct rf_grpc_call *call, struct rf_str mes
 }
 
 static const struct rf_grpc_method methods[] = {
-	{ "/test.T/Echo", handle_echo }, { "/test.T/Hold", handle_hold },
-	{ "/test.T/Deaf", handle_deaf }, { "/test.T/Stream", handle_stream },
-	{ "/test.T/Fail", handle_fail }, { "/test.T/Close", handle_close },
+	{ "/test.T/Echo", handle_echo },     { "/test.T/Hold", handle_hold },
+	{ "/test.T/Begin", handle_begin },   { "/test.T/Deaf", handle_deaf },
+	{ "/test.T/Stream", handle_stream }, { "/test.T/Fail", handle_fail },
+	{ "/test.T/Close", handle_close },
 };
 
 static void on_tick(uv_timer_t *t)

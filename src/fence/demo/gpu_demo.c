@@ -33,7 +33,8 @@ struct options {
 #define CUDA_CALLS(X)                                                                              \
 	X(cuInit)                                                                                  \
 	X(cuGetErrorName)                                                                          \
-	X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceTotalMem_v2)               \
+	X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid)                   \
+	X(cuDeviceTotalMem_v2)                                                                     \
 		X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSynchronize) X(cuMemAlloc_v2)          \
 			X(cuMemFree_v2) X(cuMemGetInfo_v2) X(cuMemsetD8_v2) X(cuModuleLoadData)    \
 				X(cuModuleGetFunction) X(cuLaunchKernel)
@@ -190,14 +191,20 @@ static bool show(CUdevice dev)
 {
 	char name[128] = "?";
 	size_t total, free_, seen;
+	CUuuid uuid;
 	int n;
 
 	if (!ok(cu.cuDeviceGetCount(&n), "count devices") ||
+	    !ok(cu.cuDeviceGetUuid(&uuid, dev), "uuid of the device") ||
 	    !ok(cu.cuDeviceGetName(name, sizeof(name), dev), "name of the device") ||
 	    !ok(cu.cuDeviceTotalMem_v2(&total, dev), "size of the device") ||
 	    !ok(cu.cuMemGetInfo_v2(&free_, &seen), "free memory"))
 		return false;
-	printf("device %d of %d: %s\n", dev, n, name);
+	printf("device %d of %d: %s\nuuid: GPU-", dev, n, name);
+	for (size_t i = 0; i < sizeof(uuid.bytes); i++)
+		printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+		       (unsigned char)uuid.bytes[i]);
+	printf("\n");
 	printf("memory total: %llu MiB\n", (unsigned long long)(total / MIB));
 	printf("memory free: %llu MiB\n", (unsigned long long)(free_ / MIB));
 	return true;
