@@ -29,7 +29,7 @@ card=$(granted tenant-a trainer)
 check "its claim says which card" grep -Eq '^gpu-node-[12]/gpu-[01] $' <<<"$card"
 check "it ends well" succeeds 40 tenant-a trainer
 says "the card it saw is the one in its claim" "$(uuid_of ${card% })" kubectl -n tenant-a logs trainer
-says "whole: nobody capped it" "memory total: 143771 MiB" kubectl -n tenant-a logs trainer
+says "whole: nobody capped it" "memory total: 143156 MiB" kubectl -n tenant-a logs trainer
 says "no other card was in sight" "device 0 of 1" kubectl -n tenant-a logs trainer
 
 for i in 1 2 3; do apply tenant-a "full-$i" gpu.example.com/device=1 "$(hold 60)" "$tolerate" >/dev/null; done
@@ -41,7 +41,7 @@ refuses "a fourth is past the guide's quota, which Kubernetes alone would not co
 check "under another name it is not" apply tenant-a other nvidia.com/gpu=1 "$info" "$tolerate"
 check "and gets the last card" succeeds 40 tenant-a other
 refuses "past the tenant's quota no name helps" "exceeded quota" apply tenant-a two nvidia.com/gpu=2 "$info" "$tolerate"
-refuses "two names in one container are refused" "not by two" apply tenant-a both "nvidia.com/gpu=1 gpu.example.com/device=1" "$info" "$tolerate"
+refuses "two names in one container are refused" "asked for by one name" apply tenant-a both "nvidia.com/gpu=1 gpu.example.com/device=1" "$info" "$tolerate"
 
 # the kubelet starts anew while pods hold cards
 node=$(node_of tenant-a full-1)

@@ -20,11 +20,13 @@ says "nor with one that is not good" 401 scrape "${token%?????}aaaaa"
 says "nor without the right to" 403 scrape "$other"
 booked() { scrape "$token" | grep -q 'ringfence_container_gpu_memory_used_bytes{tenant="green",namespace="green",pod="busy",container="main",card="gpu-[01]",node="'"$node"'"} 10737418240$'; }
 check "who may, reads what the pod has booked, to the byte" eventually 20 booked
-says "its cap" "} 21474836480" bash -c "grep ringfence_container_gpu_memory_cap_bytes <<<'$(scrape "$token")'"
-says "and its share of time" "} 0.25" bash -c "grep ringfence_container_gpu_compute_allocated_ratio <<<'$(scrape "$token" | sed 's/0\.250*$/0.25/')'"
+series() { scrape "$token" | grep "^ringfence_container_gpu_$1{.*pod=\"busy\""; }
+says "its cap" "} 21474836480" series memory_cap_bytes
+says "and its share of time" "} 0.250" series compute_allocated_ratio
 says "the cards are there" 'ringfence_gpu_healthy{card="gpu-0"' scrape "$token"
 says "and how many claims are held" "ringfence_node_claims{node=\"$node\"} 1" scrape "$token"
 says "the probe needs no token" ok on_node "$node" curl -sk --max-time 10 "https://$address/healthz"
 kubectl -n green delete pod busy --wait=false >/dev/null
-check "when the pod is gone its series are too" eventually 40 bash -c "! grep -q 'pod=\"busy\"' <<<\"\$($(declare -f scrape on_node number bed); root='$root' BED='$BED' node='$node' address='$address'; scrape '$token')\""
+gone() { scrape "$token" | (! grep 'pod="busy"') }
+check "when the pod is gone its series are too" eventually 40 gone
 done_testing

@@ -15,8 +15,8 @@ check "a first pod with a card is accepted" apply pair-a first $one "/ringfence/
 refuses "a second in the namespace is past the quota" "exceeded quota" apply pair-a second $one true
 refuses "one in the tenant's other namespace too" "exceeded quota" apply pair-b second $one true
 refuses "with what is used and what to do" "ask for a larger Tenant quota" apply pair-b second nvidia.com/gpu=1 true
-refuses "a pod that names its node" "spec.nodeName" kubectl apply --as=alice --as-group=team -f <(pod pair-b there $one true ',"nodeName":"gpu-node-1"') ||
-	true
+refuses "a pod that names its node" "spec.nodeName" kubectl --as=system:serviceaccount:pair-b:ringfence-owner create -f \
+	<(pod pair-b there $one true ',"nodeName":"gpu-node-1"')
 refuses "a pod that wants another scheduler" "placed by ringfence" apply pair-b other $one true ',"schedulerName":"volcano"'
 refuses "a share for a tenant that shares nothing" "isolation" apply pair-b share ringfence.io/gpu-memory=1Gi true
 refuses "a misspelt resource" "there is no such resource" apply pair-b typo ringfence.io/gpus=1 true

@@ -28,21 +28,24 @@ says "with an out-of-memory error at its cap" CUDA_ERROR_OUT_OF_MEMORY kubectl -
 check "both were on one card" test "$(granted blue greedy 2>/dev/null || events_of blue greedy | grep -o 'gpu-[01]' | head -n 1)" != ""
 check "the first goes on" phase_is red calm Running
 
-check "one that throws the fence off is accepted" apply blue thief "$share" \
-	"exec env -i LD_LIBRARY_PATH=/ringfence/lib RINGFENCE_SIM=/ringfence/dev $demo --memory 40Gi --hold 60"
-check "and ended" eventually 40 phase_is blue thief Failed
-check "with the reason" eventually 10 event_says blue thief FenceBypassed
+bare="exec env -i LD_LIBRARY_PATH=/ringfence/lib RINGFENCE_SIM=/ringfence/dev $demo"
+for case in "thief OverMemoryCap 40Gi" "sneak FenceBypassed 1Gi"; do
+	read -r name reason size <<<"$case"
+	check "one that throws the fence off and takes $size is accepted" apply blue $name "$share" "$bare --memory $size --hold 60"
+	check "and ended" eventually 40 phase_is blue $name Failed
+	check "with the reason $reason" eventually 10 event_says blue $name $reason
+done
 check "one that hides the fence's socket is accepted by Kubernetes" apply blue mask "$share" "$demo --info" \
 	',"volumes":[{"name":"v","emptyDir":{}}]' ',"volumeMounts":[{"name":"v","mountPath":"/tmp/../ringfence/run"}]'
 check "and gets no card" eventually 40 event_says blue mask "/ringfence is ringfence's"
-kubectl -n blue delete pod mask thief --wait=false >/dev/null
+kubectl -n blue delete pod mask thief sneak --wait=false >/dev/null
 check "the agent is killed while a share is in use" on_node "$node" sh -c "kill -9 \$(pgrep -f 'ringfence node' | head -n 1)"
 check "and comes back" eventually 30 bash -c "kubectl -n ringfence-system wait --for=condition=Ready pod/$(agent_of "$node") --timeout=1s"
 check "the pod goes on" phase_is red calm Running
 check "it ends well" succeeds 60 red calm
 check "a whole card by ringfence's own name" apply red whole ringfence.io/gpu=1 "$demo --info"
 check "comes through DRA too" succeeds 40 red whole
-says "without a cap" "memory total: 143771 MiB" kubectl -n red logs whole
+says "without a cap" "memory total: 143156 MiB" kubectl -n red logs whole
 two_pods() {
 	pod red two "$share" "$demo --info; sleep 3" | sed 's/"containers":\[/&{"name":"plain","image":"localhost\/runtime:e2e","command":["sh","-c","ls \/ringfence; env"],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}},/' | kubectl apply -f -
 }
