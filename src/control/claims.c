@@ -116,7 +116,38 @@ struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *cla
 	return c;
 }
 
+/* A server drops fields whose feature gate is off without a word. A share whose size is not written
+ * down is no share. */
+int rf_claim_kept(const struct rf_json *written, const struct rf_json *pod,
+		  const struct rf_sched_decision *d, struct rf_err *err)
+{
+	const struct rf_json *results =
+		rf_json_at(written, "status", "allocation", "devices", "results");
+
+	for (size_t i = 0; i < d->n_grants; i++)
+		if (!asked_whole(pod, d->grants[i].container) &&
+		    rf_json_at(rf_json_item(results, i), "consumedCapacity", "memory") == NULL)
+			return rf_fail(err, RF_UNSUPPORTED,
+				       "this API server does not keep how much of a card a claim takes; "
+				       "for shares switch feature gate DRAConsumableCapacity on, or use "
+				       "Kubernetes 1.36");
+	return 0;
+}
+
 /* --- the pod ---------------------------------------------------------------------------------- */
+
+/* A kubelet that is not told of the claim would start the container without a card. */
+int rf_pod_claim_kept(const struct rf_json *written, struct rf_str claim, struct rf_err *err)
+{
+	if (rf_str_eq(rf_json_str_at(written, "status", "extendedResourceClaimStatus",
+				     "resourceClaimName"),
+		      claim))
+		return 0;
+	return rf_fail(err, RF_UNSUPPORTED,
+		       "this API server does not keep which claim serves a pod; switch feature gate "
+		       "DRAExtendedResource on, use Kubernetes 1.36, or ask for whole cards as %s",
+		       rf_gpu_name(0) != NULL ? rf_gpu_name(0) : RF_RES_GPU);
+}
 
 struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, struct rf_str node)
 {

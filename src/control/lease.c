@@ -39,6 +39,7 @@ static bool read_start(pid_t pid, char *ret_state, unsigned long long *ret_start
 
 void rf_lease_identify(char *out, size_t size, pid_t pid)
 {
+	const char *pod = getenv("RINGFENCE_POD");
 	char boot[64] = "", ns[64] = "", state = 0;
 	unsigned long long start = 0;
 	ssize_t n = readlink("/proc/self/ns/pid", ns, sizeof(ns) - 1);
@@ -47,7 +48,19 @@ void rf_lease_identify(char *out, size_t size, pid_t pid)
 	boot[strcspn(boot, "\n")] = 0;
 	ns[n > 0 ? n : 0] = 0;
 	(void)read_start(pid, &state, &start);
-	snprintf(out, size, "%s_%s_%d_%llu", boot, ns, (int)pid, start);
+	snprintf(out, size, "%s%s%s_%s_%d_%llu", pod != NULL ? pod : "", pod != NULL ? "/" : "", boot,
+		 ns, (int)pid, start);
+}
+
+/* Takes "<pod>/" off, if it is there. */
+static struct rf_str take_pod(struct rf_str *identity)
+{
+	struct rf_str rest = *identity, pod = RF_STR_EMPTY;
+
+	if (!rf_str_cut(&rest, '/', &pod))
+		return RF_STR_EMPTY;
+	*identity = rest;
+	return pod;
 }
 
 static bool is_gone(pid_t pid, unsigned long long start)
@@ -65,8 +78,12 @@ bool rf_lease_holder_dead(struct rf_str me, struct rf_str holder)
 {
 	struct rf_str boot = RF_STR_EMPTY, ns = RF_STR_EMPTY, pid = RF_STR_EMPTY;
 	struct rf_str my_boot = RF_STR_EMPTY, my_ns = RF_STR_EMPTY;
+	struct rf_str my_pod = take_pod(&me), pod = take_pod(&holder);
 	int64_t number = 0, start = 0;
 
+	/* A pod's container is started anew only after the last one has ended. */
+	if (my_pod.n > 0 && rf_str_eq(my_pod, pod))
+		return !rf_str_eq(me, holder);
 	/* A pid means something only in its own pid namespace: two pods on one
 	 * node share the boot. */
 	if (!rf_str_cut(&me, '_', &my_boot) || !rf_str_cut(&me, '_', &my_ns) ||

@@ -178,7 +178,7 @@ static int allocate(struct turn *t, const struct rf_json *pod, const struct rf_s
 		return rf_wrap(err, "allocate its claim");
 	/* Told before the watch repeats it: the next cycle must not give the card away again. */
 	rf_control_feed_claim(t->c, written);
-	return 0;
+	return rf_claim_kept(written, pod, d, err);
 }
 
 /* --- the pod ---------------------------------------------------------------------------------- */
@@ -187,16 +187,16 @@ static int tell_pod_its_claim(struct turn *t, const struct rf_json *pod,
 			      const struct rf_sched_decision *d, struct rf_err *err)
 {
 	struct rf_str claim = rf_pod_claim_name(t->a, pod);
-	struct rf_json *patch = rf_pod_claim_patch(t->a, pod, claim, d);
+	struct rf_json *patch = rf_pod_claim_patch(t->a, pod, claim, d), *written = NULL;
 
 	if (patch == NULL || rf_str_eq(rf_json_str_at(pod, "status", "extendedResourceClaimStatus",
 						      "resourceClaimName"),
 				       claim))
 		return 0;
 	if (rf_kube_patch(t->c->kube, t->a, rf_kube_path(t->a, &RF_PODS, d->ns, d->name, "status"),
-			  RF_PATCH_MERGE, patch, NULL, err) < 0)
+			  RF_PATCH_MERGE, patch, &written, err) < 0)
 		return rf_wrap(err, "write its status");
-	return 0;
+	return rf_pod_claim_kept(written, claim, err);
 }
 
 static int bind_pod(struct turn *t, const struct rf_json *pod, const struct rf_sched_decision *d,
@@ -287,8 +287,9 @@ static void do_bind(struct turn *t, const struct rf_json *pod, const struct rf_s
 		return;
 	}
 	note_failure(t, pod, d, &err);
-	if (rc == -RF_NOT_FOUND)
-		drop_claim(t, d, pod); /* the pod went while we worked */
+	/* The pod went while we worked, or cannot be served here: it shall not hold a card. */
+	if (rc == -RF_NOT_FOUND || rc == -RF_UNSUPPORTED)
+		drop_claim(t, d, pod);
 	t->c->claims_due = true;
 	t->again = true;
 }

@@ -70,6 +70,10 @@ struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, st
 /* Merge patch: status.extendedResourceClaimStatus. NULL: there is nothing to tell. */
 struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
 				   struct rf_str claim, const struct rf_sched_decision *d);
+/* Did the server keep what was written? RF_UNSUPPORTED with the feature gate that is off. */
+int rf_claim_kept(const struct rf_json *written, const struct rf_json *pod,
+		  const struct rf_sched_decision *d, struct rf_err *err);
+int rf_pod_claim_kept(const struct rf_json *written, struct rf_str claim, struct rf_err *err);
 /* Strategic patch: condition PodScheduled=False. NULL if the pod says so already. */
 struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod,
 				   struct rf_str reason, int64_t now_ms);
@@ -150,7 +154,7 @@ struct rf_json *rf_webhook_ca_patch(struct rf_arena *a, const struct rf_json *co
 #define RF_LEASE_RETRY_MS 500
 
 struct rf_lease {
-	char me[160];
+	char me[200];
 	char seen[256];	    /* the holder and its last sign of life, as last read */
 	int64_t seen_ns;    /* since when it reads so */
 	int64_t renewed_ns; /* our last success; 0: not held */
@@ -161,9 +165,11 @@ enum rf_lease_move { RF_LEASE_TAKE, RF_LEASE_RENEW, RF_LEASE_WAIT };
  * of this machine, and it is gone. */
 enum rf_lease_move rf_lease_judge(const struct rf_json *lease, struct rf_str me, bool holder_dead,
 				  int64_t unchanged_ms);
-/* "<boot>_<pid namespace>_<pid>_<start time>" */
+/* "<boot>_<pid namespace>_<pid>_<start time>", in a pod that says who it is ($RINGFENCE_POD, its uid)
+ * with "<pod>/" before it. */
 void rf_lease_identify(char *out, size_t size, pid_t pid);
-/* True only if the holder was in this boot and this pid namespace, and is no more. */
+/* True only if the holder was in this boot and this pid namespace, and is no more; or was in this very
+ * pod, before its container was started again. */
 bool rf_lease_holder_dead(struct rf_str me, struct rf_str holder);
 void rf_lease_init(struct rf_lease *l);
 int rf_lease_step(struct rf_lease *l, struct rf_kube *k, struct rf_err *err);

@@ -499,6 +499,32 @@ static void what_was_asked_for_by_another_name_is_not_mapped(void **state)
 	assert_null(rf_pod_claim_patch(&b->a, pod, RF_LIT("train-0f8fad5b"), &d));
 }
 
+/* An API server drops fields whose feature gate is off, and says nothing. */
+static void what_the_server_did_not_keep_is_noticed(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_decision d = decision();
+	struct rf_json *pod = gpu_pod(b);
+	struct rf_json *claim = rf_claim_allocated(&b->a, rf_claim_object(&b->a, pod, &d), pod, &d, 0);
+	struct rf_json *results = rf_json_at(claim, "status", "allocation", "devices", "results");
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_int_equal(rf_claim_kept(claim, pod, &d, &err), 0);
+	for (size_t i = 0; i < rf_json_len(results); i++)
+		rf_json_del(rf_json_item(results, i), RF_LIT("consumedCapacity"));
+	assert_int_equal(rf_claim_kept(claim, pod, &d, &err), -RF_UNSUPPORTED);
+	assert_non_null(strstr(err.msg, "DRAConsumableCapacity"));
+	d.n_grants = 2; /* whole cards say all there is to say by their names */
+	assert_int_equal(rf_claim_kept(claim, pod, &d, &err), 0);
+	assert_int_equal(rf_pod_claim_kept(rf_json_make(&b->a, "{'status':{'phase':'Pending'}}"),
+					   RF_LIT("train-0f8fad5b"), &err),
+			 -RF_UNSUPPORTED);
+	assert_non_null(strstr(err.msg, "DRAExtendedResource"));
+	assert_int_equal(rf_pod_claim_kept(rf_pod_claim_patch(&b->a, pod, RF_LIT("x"), (d = decision(), &d)),
+					   RF_LIT("x"), &err),
+			 0);
+}
+
 static void only_pods_of_our_scheduler_are_placed(void **state)
 {
 	static const struct {
@@ -595,6 +621,11 @@ static void a_dead_holder_of_this_machine_is_recognised(void **state)
 	snprintf(elsewhere, sizeof(elsewhere), "x%s", child);
 	assert_false(rf_lease_holder_dead(rf_str(me), rf_str(elsewhere)));
 	assert_false(rf_lease_holder_dead(rf_str(me), RF_LIT("kube-scheduler_1")));
+	/* The container of the same pod, before it was started again; and one of another pod. */
+	assert_true(rf_lease_holder_dead(RF_LIT("p-1/b_n2_1_7"), RF_LIT("p-1/b_n1_1_5")));
+	assert_false(rf_lease_holder_dead(RF_LIT("p-1/b_n2_1_7"), RF_LIT("p-1/b_n2_1_7")));
+	assert_false(rf_lease_holder_dead(RF_LIT("p-1/b_n2_1_7"), RF_LIT("p-2/b_n1_1_5")));
+	assert_false(rf_lease_holder_dead(RF_LIT("/b_n2_1_7"), RF_LIT("/b_n1_1_5")));
 	assert_false(rf_lease_holder_dead(rf_str(me), RF_STR_EMPTY));
 }
 
@@ -632,6 +663,7 @@ int main(void)
 		TEST(a_claim_says_what_was_asked_and_what_was_granted),
 		TEST(a_pod_is_told_its_claim_and_its_node),
 		TEST(what_was_asked_for_by_another_name_is_not_mapped),
+		TEST(what_the_server_did_not_keep_is_noticed),
 		TEST(only_pods_of_our_scheduler_are_placed),
 		TEST(a_reason_to_wait_is_written_only_when_it_changes),
 		TEST(a_claim_outlives_its_pod_only_until_it_is_collected),
