@@ -125,7 +125,7 @@ int rf_claim_kept(const struct rf_json *written, const struct rf_json *pod,
 		rf_json_at(written, "status", "allocation", "devices", "results");
 
 	for (size_t i = 0; i < d->n_grants; i++)
-		if (!asked_whole(pod, d->grants[i].container) &&
+		if (ask_of(pod, d->grants[i].container).share_bytes > 0 &&
 		    rf_json_at(rf_json_item(results, i), "consumedCapacity", "memory") == NULL)
 			return rf_fail(err, RF_UNSUPPORTED,
 				       "this API server does not keep how much of a card a claim takes; "
