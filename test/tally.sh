@@ -29,10 +29,7 @@ close_tally() {
 		tail -n 60 "$log"
 	done
 	echo
-	if ((skipped)); then
-		echo "$passed passed, $failed failed, $skipped skipped"
-	else
-		echo "$passed passed, $failed failed"
-	fi
+	((skipped)) && echo "$skipped skipped, by name above"
+	echo "$passed passed, $failed failed"
 	((failed == 0 && passed > 0))
 }
