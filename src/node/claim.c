@@ -8,14 +8,12 @@ static const struct rf_json *results_of(const struct rf_json *claim)
 	return rf_json_at(claim, "status", "allocation", "devices", "results");
 }
 
+/* For this pod and no other: a second one would use the card unseen. */
 static bool reserved_for(const struct rf_json *claim, struct rf_str uid)
 {
 	const struct rf_json *list = rf_json_at(claim, "status", "reservedFor");
 
-	for (size_t i = 0; i < rf_json_len(list); i++)
-		if (rf_str_eq(rf_json_str_at(rf_json_item(list, i), "uid"), uid))
-			return true;
-	return false;
+	return rf_json_len(list) == 1 && rf_str_eq(rf_json_str_at(rf_json_item(list, 0), "uid"), uid);
 }
 
 int rf_claim_check(const struct rf_json *claim, const struct rf_json *pod, struct rf_str node,
@@ -30,7 +28,7 @@ int rf_claim_check(const struct rf_json *claim, const struct rf_json *pod, struc
 		return rf_fail(err, RF_UNAVAILABLE, "claim %.*s is not allocated yet",
 			       RF_STR(name));
 	if (!reserved_for(claim, rf_kube_uid(pod)))
-		return rf_fail(err, RF_FORBIDDEN, "claim %.*s is not reserved for this pod",
+		return rf_fail(err, RF_FORBIDDEN, "claim %.*s is not reserved for this pod alone",
 			       RF_STR(name));
 	for (size_t i = 0; i < rf_json_len(results); i++) {
 		const struct rf_json *r = rf_json_item(results, i);

@@ -123,6 +123,12 @@ static void a_claim_of_another_pod_or_node_is_refused(void **state)
 	struct rf_err err = RF_ERR_INIT;
 
 	assert_int_equal(rf_claim_check(f->claim, f->pod, RF_LIT("node-2"), &err), -RF_FORBIDDEN);
+	assert_int_equal(rf_claim_check(f->claim, f->pod, RF_LIT("node-1"), &err), 0);
+	/* Somebody else's name on it as well: neither gets the card. */
+	struct rf_json *shared = rf_json_clone(&f->a, f->claim);
+	rf_json_push(&f->a, rf_json_at(shared, "status", "reservedFor"),
+		     rf_json_make(&f->a, "{'resource':'pods','name':'thief','uid':'u-9'}"));
+	assert_int_equal(rf_claim_check(shared, f->pod, RF_LIT("node-1"), &err), -RF_FORBIDDEN);
 	rf_json_set_str(&f->a, rf_json_at(f->pod, "metadata"), "uid", RF_LIT("u-2"));
 	assert_int_equal(rf_claim_check(f->claim, f->pod, RF_LIT("node-1"), &err), -RF_FORBIDDEN);
 	assert_non_null(strstr(err.msg, "not reserved"));

@@ -3,9 +3,13 @@
 # tenants and at what only ringfence writes. Each attack is one that plain Kubernetes lets through.
 source "$(dirname "$0")/lib.sh"
 demo=/ringfence/bin/gpu-demo one=ringfence.io/gpu=1
-trap 'kubectl delete priorityclass attack-high --ignore-not-found >/dev/null 2>&1
-	kubectl delete resourceslice attack-other --ignore-not-found >/dev/null 2>&1
-	kubectl -n default delete resourceclaim attack-other --ignore-not-found >/dev/null 2>&1; cleanup' EXIT
+drop() {
+	kubectl delete priorityclass attack-high --ignore-not-found
+	kubectl delete resourceslice attack-other --ignore-not-found
+	kubectl -n default patch resourceclaim attack-other --type=merge -p '{"metadata":{"finalizers":null}}'
+	kubectl -n default delete resourceclaim attack-other --ignore-not-found --wait=false
+}
+trap 'drop >/dev/null 2>&1; cleanup' EXIT
 
 by() { # TENANT ARGS...: kubectl with the tenant's own kubeconfig
 	local who=$1
@@ -19,8 +23,6 @@ send() { # TENANT, then as pod: creates it as the tenant
 }
 held() { kubectl -n "$1" get resourceclaims --no-headers 2>/dev/null | grep -q .; } # NS
 no_claim_in() { ! held "$1"; }
-on_a_node() { [[ -n $(node_of "$1" "$2" 2>/dev/null) ]]; }
-not_placed() { ! on_a_node "$@"; }
 
 check "a tenant that shares comes" tenant red '"isolation":"share","quota":{"gpuMemory":"100Gi","gpus":1}'
 check "one that trusts nobody" tenant blue '"quota":{"gpus":4}'
