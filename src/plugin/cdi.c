@@ -81,6 +81,7 @@ static int push_driver(struct rf_arena *a, const struct rf_plugin *p, struct rf_
 		   *host = p->opts->driver_host_dir ? p->opts->driver_host_dir : dir;
 	struct rf_str *names;
 	size_t n;
+	bool cuda = false;
 
 	if (dir == NULL)
 		return rf_fail(err, RF_INVALID,
@@ -98,7 +99,13 @@ static int push_driver(struct rf_arena *a, const struct rf_plugin *p, struct rf_
 		file = strrchr(real, '/');
 		push_mount(a, mounts, rf_arena_printf(a, "%s%s", host, file),
 			   rf_arena_printf(a, "/ringfence/lib/%.*s", RF_STR(names[i])), true);
+		cuda = cuda || rf_str_is(names[i], "libcuda.so.1");
 	}
+	if (!cuda)
+		return rf_fail(err, RF_UNAVAILABLE,
+			       "%s has no libcuda.so.1; is --driver the folder with the driver's "
+			       "libraries?",
+			       dir);
 	return 0;
 }
 
@@ -195,6 +202,48 @@ void rf_cdi_remove(const struct rf_plugin *p, struct rf_str id)
 
 	if (rf_fs_remove_tree(spec_path(&a, p, id), &err) < 0)
 		rf_warn("CDI spec: %s", err.msg);
+}
+
+struct rf_str rf_cdi_id(struct rf_arena *a, const struct rf_held *h, const struct rf_held_box *box)
+{
+	return rf_arena_printf(a, "%s-%s", h->uid, box->name);
+}
+
+static bool is_used(struct rf_plugin *p, struct rf_arena *a, struct rf_str id)
+{
+	for (size_t i = 0; i < p->promises.n; i++)
+		if (rf_str_eq(p->promises.at[i]->cdi, id))
+			return p->promises.at[i]->claim[0] != '\0';
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;) {
+		const struct rf_held *h = s->value;
+
+		for (size_t i = 0; i < h->n_boxes; i++)
+			if (rf_str_eq(rf_cdi_id(a, h, &h->boxes[i]), id))
+				return true;
+	}
+	return false;
+}
+
+void rf_cdi_tidy(struct rf_plugin *p)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const struct rf_str before = RF_LIT("ringfence.io-"), behind = RF_LIT(".json");
+	struct rf_str *names;
+	size_t n;
+
+	if (rf_fs_list(&a, p->opts->cdi_dir, &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		struct rf_str id = rf_str_skip(names[i], before.n);
+
+		if (!rf_str_starts(names[i], before) || !rf_str_ends(id, behind))
+			continue;
+		id.n -= behind.n;
+		if (is_used(p, &a, id))
+			continue;
+		rf_cdi_remove(p, id);
+		rf_info("CDI device %.*s is nobody's any more; removed", RF_STR(id));
+	}
 }
 
 /* A new file takes the old one's name: containers that have the old one mounted keep it. */

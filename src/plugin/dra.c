@@ -75,7 +75,7 @@ static int write_devices(struct rf_plugin *p, struct rf_held *h, const struct rf
 			return rf_fail(err, RF_FORBIDDEN, "request %.*s is for no container of the pod",
 				       RF_STR(request));
 		if (first_of_request(results, i, request) && !comes_by_slot(pod, request)) {
-			struct rf_str id = rf_arena_printf(&a, "%s-%s", h->uid, box->name);
+			struct rf_str id = rf_cdi_id(&a, h, box);
 
 			if (rf_cdi_edits(&a, p, h, box, &edits, err) < 0 ||
 			    rf_cdi_write(p, id, edits, err) < 0)
@@ -93,7 +93,8 @@ static int prepare(struct rf_plugin *p, const struct rf_kapi_claim *c, struct rf
 		   struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	const struct rf_json *claim, *pod;
+	const struct rf_json *pod;
+	struct rf_json *claim;
 	struct rf_held *h;
 
 	if (rf_plugin_claim(p, &a, c->ns, c->name, &claim, err) < 0)
@@ -138,6 +139,17 @@ static void on_prepare(void *ctx, struct rf_grpc_call *call, struct rf_str in)
 	rf_grpc_reply(call, rf_buf_str(&out));
 }
 
+/* A claim that is not known here is unprepared already, unless something of it is left. */
+static int unprepare(struct rf_plugin *p, const struct rf_kapi_claim *c, struct rf_err *err)
+{
+	struct rf_held *h = rf_held_find(p, c->uid);
+
+	if (h == NULL && rf_map_get(&p->unknown, c->uid) != NULL &&
+	    rf_sweep_recover(p, c, &h, err) < 0)
+		return -err->code;
+	return h != NULL ? rf_held_release(h, err) : 0;
+}
+
 static void on_unprepare(void *ctx, struct rf_grpc_call *call, struct rf_str in)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -151,8 +163,7 @@ static void on_unprepare(void *ctx, struct rf_grpc_call *call, struct rf_str in)
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct rf_held *h = rf_held_find(ctx, claims[i].uid);
-		bool gone = h == NULL || rf_held_release(h, &err) == 0;
+		bool gone = unprepare(ctx, &claims[i], &err) == 0;
 
 		if (!gone)
 			rf_info("claim %.*s/%.*s: not yet: %s", RF_STR(claims[i].ns),
@@ -185,6 +196,7 @@ static int serve(struct rf_plugin *p, const char *path, const struct rf_grpc_met
 		return 0;
 	rf_grpc_server_close(*server);
 	*server = NULL;
+	p->dra_registered = false;
 	return rf_grpc_listen(&p->loop, path, 0600, methods, n, p, server, err);
 }
 
@@ -213,7 +225,9 @@ int rf_dra_open(struct rf_plugin *p, struct rf_err *err)
 	p->dra_socket = rf_fs_path(&p->arena, "%s/dra.sock", dir);
 	p->registration_socket = rf_fs_path(&p->arena, "%s/plugins_registry/" RF_DRIVER "-reg.sock",
 					    p->opts->kubelet_dir);
-	if (rf_fs_mkdirs(dir, 0750, err) < 0)
+	if (rf_fs_mkdirs(dir, 0750, err) < 0 ||
+	    rf_fs_mkdirs(rf_fs_path(&p->arena, "%s/plugins_registry", p->opts->kubelet_dir), 0750,
+			 err) < 0)
 		return -err->code;
 	return serve_both(p, err);
 }

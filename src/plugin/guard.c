@@ -1,6 +1,6 @@
-/* The cap, checked from outside: who is on a capped card without the fence, or holds more than it may.
- * The interposer keeps honest programs in; this makes going around it not pay. */
-#include <signal.h>
+/* The fence, checked from outside: who is on a capped card without it, holds more than it may, or is on
+ * a card that its pod was not given. The interposer keeps honest programs in; this makes going around it
+ * not pay. */
 #include <stdio.h>
 
 #include "fence/ledger.h"
@@ -45,6 +45,8 @@ static bool is_seated(const struct rf_held *h, pid_t pid)
 	pid_t seated[RF_LEDGER_SEATS];
 
 	for (size_t i = 0; i < h->n_boxes; i++) {
+		if (h->boxes[i].spoilt)
+			continue; /* nobody sits at a ledger that was spoilt */
 		if (h->boxes[i].fence == NULL)
 			return true; /* nobody knows: its fence is not up again yet */
 		size_t n = rf_fence_server_pids(h->boxes[i].fence, seated, RF_COUNT(seated));
@@ -55,48 +57,43 @@ static bool is_seated(const struct rf_held *h, pid_t pid)
 	return false;
 }
 
-static bool was_suspect(const struct rf_plugin *p, pid_t pid)
-{
-	for (size_t i = 0; i < p->n_suspects; i++)
-		if (p->suspects[i] == pid)
-			return true;
-	return false;
-}
-
 static void end_process(const struct look *l, const struct rf_held *h, pid_t pid,
 			const char *reason, const char *message)
 {
 	const struct rf_json *pod =
 		rf_informer_get(l->p->pods, rf_str(h->ns), rf_str(h->pod));
-	char now[64];
 
-	/* The number may have passed to another process since the look. */
-	if (!rf_procs_pod_of(pid, now) || strcmp(now, h->pod_uid) != 0)
+	if (!rf_procs_end(pid, h->pod_uid))
 		return;
 	rf_warn("pod %s/%s: process %d ended: %s: %s", h->ns, h->pod, (int)pid, reason, message);
-	(void)kill(pid, SIGKILL);
 	if (pod != NULL)
-		(void)rf_kube_event(l->p->kube, pod, "Warning", reason, "ringfence-node", "%s",
-				    message);
+		rf_plugin_warn(l->p, pod, reason, message);
 }
 
-/* A process is given one look's time to reach the fence after it reached the card. */
+/* A process is given one look's time: to reach the fence after it reached the card, or to be gone. */
+static bool stays(struct look *l, pid_t pid)
+{
+	for (size_t i = 0; i < l->p->n_suspects; i++)
+		if (l->p->suspects[i] == pid)
+			return true;
+	if (l->n_suspects < RF_COUNT(l->suspects))
+		l->suspects[l->n_suspects++] = pid;
+	return false;
+}
+
 static void judge_process(struct look *l, struct rf_held *h, pid_t pid)
 {
 	char message[160];
+	bool whole, granted = rf_held_card(h, l->index, &whole) != NULL;
 
-	if (is_seated(h, pid))
+	if ((granted && (cap_of(h, l->index) == 0 || is_seated(h, pid))) || !stays(l, pid))
 		return;
-	if (!was_suspect(l->p, pid)) {
-		if (l->n_suspects < RF_COUNT(l->suspects))
-			l->suspects[l->n_suspects++] = pid;
-		return;
-	}
-	snprintf(message, sizeof(message), "a process uses card gpu-%d without the fence", l->index);
-	end_process(l, h, pid, "FenceBypassed", message);
+	snprintf(message, sizeof(message), "a process uses card gpu-%d%s", l->index,
+		 granted ? " without the fence" : ", which the pod was not given");
+	end_process(l, h, pid, granted ? "FenceBypassed" : "CardNotGranted", message);
 }
 
-/* of[i]: whose process i is; NULL: nobody's with a cap on this card. */
+/* of[i]: whose process i is, as far as we know. */
 static void judge_pod(struct look *l, struct rf_held *h, const struct rf_gpu_process *list,
 		      struct rf_held *const *of, size_t n)
 {
@@ -116,12 +113,18 @@ static void judge_pod(struct look *l, struct rf_held *h, const struct rf_gpu_pro
 			end_process(l, h, list[i].pid, "OverMemoryCap", message);
 }
 
-static struct rf_held *capped_for(struct rf_plugin *p, pid_t pid, int index)
+/* Processes of nobody we know, on a card that a claim holds: not ours to end, but told. */
+static void note_strangers(struct look *l, size_t position, size_t n)
 {
-	char uid[64];
-	struct rf_held *h = rf_procs_pod_of(pid, uid) ? held_for(p, uid) : NULL;
+	bool held = false, whole;
 
-	return h != NULL && cap_of(h, index) > 0 ? h : NULL;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&l->p->held, s)) != NULL;)
+		held = held || rf_held_card(s->value, l->index, &whole) != NULL;
+	n = held ? n : 0;
+	if (n > l->p->strangers[position])
+		rf_warn("card gpu-%d is held by a claim, and %zu processes of others are on it", l->index,
+			n);
+	l->p->strangers[position] = n;
 }
 
 static void look_at(struct look *l, size_t position)
@@ -129,17 +132,20 @@ static void look_at(struct look *l, size_t position)
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_gpu_process *list;
 	struct rf_held **of;
-	size_t n;
+	size_t n, strangers = 0;
+	char uid[64];
 
 	l->index = rf_gpu_card(l->p->cards.gpu, position)->index;
 	if (rf_gpu_processes(l->p->cards.gpu, position, &a, &list, &n, NULL) < 0)
 		return;
 	of = rf_arena_array(&a, struct rf_held *, n + 1);
-	for (size_t i = 0; i < n; i++)
-		of[i] = capped_for(l->p, list[i].pid, l->index);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		of[i] = rf_procs_pod_of(list[i].pid, uid) > 0 ? held_for(l->p, uid) : NULL;
 		if (of[i] != NULL)
 			judge_process(l, of[i], list[i].pid);
+		strangers += of[i] == NULL;
+	}
+	note_strangers(l, position, strangers);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&l->p->held, s)) != NULL;)
 		if (cap_of(s->value, l->index) > 0)
 			judge_pod(l, s->value, list, of, n);

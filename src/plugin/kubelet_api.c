@@ -195,6 +195,9 @@ static int container_ids(struct search *s, struct rf_str container, struct rf_ka
 			continue;
 		if (read_strings(s->a, entries.at[i], 2, &ids, s->err) < 0)
 			return -s->err->code;
+		if (ret->n + ids.n > RF_KAPI_ITEMS_MAX)
+			return rf_fail(s->err, RF_TOO_LARGE, "a container with more than %d devices",
+				       RF_KAPI_ITEMS_MAX);
 		struct rf_str *all = rf_arena_array(s->a, struct rf_str, ret->n + ids.n + 1);
 		if (ret->n > 0)
 			memcpy(all, ret->at, ret->n * sizeof(*all));
@@ -217,10 +220,11 @@ static struct rf_str string_of(struct rf_str in, uint32_t number)
 	return s;
 }
 
-/* 1 if the pod has the container, 0 if not. */
+/* How many containers of the pod have them; *ret is the last. */
 static int search_pod(struct search *s, struct rf_str pod, struct rf_kapi_owner *ret)
 {
 	struct rf_kapi_ids containers, ids;
+	int found = 0;
 
 	if (read_strings(s->a, pod, 3, &containers, s->err) < 0)
 		return -s->err->code;
@@ -232,9 +236,9 @@ static int search_pod(struct search *s, struct rf_str pod, struct rf_kapi_owner 
 		*ret = (struct rf_kapi_owner){ .pod = string_of(pod, 1),
 					       .ns = string_of(pod, 2),
 					       .container = string_of(containers.at[i], 1) };
-		return 1;
+		found++;
 	}
-	return 0;
+	return found;
 }
 
 int rf_kapi_find_owner(struct rf_arena *a, struct rf_str in, struct rf_str resource,
@@ -242,6 +246,7 @@ int rf_kapi_find_owner(struct rf_arena *a, struct rf_str in, struct rf_str resou
 {
 	struct search s = { a, resource, ids, err };
 	struct rf_kapi_ids pods;
+	int found = 0;
 
 	if (read_strings(a, in, 1, &pods, err) < 0)
 		return rf_wrap(err, "ListPodResourcesResponse");
@@ -250,9 +255,14 @@ int rf_kapi_find_owner(struct rf_arena *a, struct rf_str in, struct rf_str resou
 
 		if (rc < 0)
 			return rf_wrap(err, "ListPodResourcesResponse");
-		if (rc > 0)
-			return 0;
+		found += rc;
 	}
+	if (found == 1)
+		return 0;
+	if (found > 1)
+		return rf_fail(err, RF_CONFLICT,
+			       "the kubelet knows %d containers with these devices of %.*s", found,
+			       RF_STR(resource));
 	return rf_fail(err, RF_NOT_FOUND, "the kubelet knows no container with these devices of %.*s",
 		       RF_STR(resource));
 }

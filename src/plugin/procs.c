@@ -2,11 +2,17 @@
  * .../pod<uid>/<container> with the cgroupfs driver, ...-pod<uid with _>.slice/... with systemd's. */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "plugin/private.h"
+
+const char *rf_procs_dir = "/proc";
 
 static bool take_uid(struct rf_str s, char ret_uid[64])
 {
@@ -35,33 +41,50 @@ bool rf_procs_parse(struct rf_str cgroup, char ret_uid[64])
 	return false;
 }
 
-bool rf_procs_pod_of(pid_t pid, char ret_uid[64])
+/* "Out of descriptors" must not read as "no such process": then a card would be let go. */
+static int cannot_tell(void)
 {
-	char path[64], text[16 * 1024];
-	ssize_t n;
+	return errno == ENOENT || errno == ESRCH ? 0 : -1;
+}
 
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+int rf_procs_pod_of(pid_t pid, char ret_uid[64])
+{
+	char path[4096], text[16 * 1024];
+	size_t n = 0;
+	ssize_t got = 1;
+
+	snprintf(path, sizeof(path), "%s/%d/cgroup", rf_procs_dir, (int)pid);
 	rf_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || (n = read(fd, text, sizeof(text))) <= 0)
-		return false;
-	return rf_procs_parse(rf_str_n(text, (size_t)n), ret_uid);
+	if (fd < 0)
+		return cannot_tell();
+	while (got > 0 && n < sizeof(text)) {
+		got = read(fd, text + n, sizeof(text) - n);
+		n += got > 0 ? (size_t)got : 0;
+	}
+	if (got < 0)
+		return cannot_tell();
+	return rf_procs_parse(rf_str_n(text, n), ret_uid) ? 1 : 0;
 }
 
 int rf_procs_pod_lives(struct rf_str uid)
 {
-	DIR *proc = opendir("/proc");
+	DIR *proc = opendir(rf_procs_dir);
 	const struct dirent *e;
 	char of[64];
 	int lives = 0;
 
 	if (proc == NULL)
 		return -1;
-	while (lives == 0 && (e = readdir(proc)) != NULL)
-		if (isdigit((unsigned char)e->d_name[0]) &&
-		    rf_procs_pod_of((pid_t)atoi(e->d_name), of) && rf_str_is(uid, of))
-			lives = 1;
+	while (lives == 0 && (errno = 0, e = readdir(proc)) != NULL) {
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		int of_pod = rf_procs_pod_of((pid_t)atoi(e->d_name), of);
+		lives = of_pod > 0 ? rf_str_is(uid, of) : of_pod;
+	}
+	int failed = errno;
 	closedir(proc);
-	return lives;
+	errno = failed;
+	return lives == 0 && failed != 0 ? -1 : lives;
 }
 
 int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, bool mine,
@@ -74,8 +97,25 @@ int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, bo
 
 	if (rf_gpu_processes(p->cards.gpu, position, &a, &list, &n, err) < 0)
 		return -RF_UNAVAILABLE;
-	for (size_t i = 0; i < n; i++)
-		count += (rf_procs_pod_of(list[i].pid, of) && rf_str_is(uid, of)) == mine;
+	for (size_t i = 0; i < n; i++) {
+		int of_pod = rf_procs_pod_of(list[i].pid, of);
+
+		count += of_pod < 0 || (of_pod > 0 && rf_str_is(uid, of)) == mine;
+	}
 	*ret = count;
 	return 0;
+}
+
+/* By a descriptor that stands for this one process: its number may pass to another at any time. */
+bool rf_procs_end(pid_t pid, const char *pod_uid)
+{
+	rf_auto_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	bool old_kernel = fd < 0 && errno == ENOSYS;
+	char of[64];
+
+	if ((fd < 0 && !old_kernel) || rf_procs_pod_of(pid, of) <= 0 || strcmp(of, pod_uid) != 0)
+		return false;
+	if (old_kernel)
+		return kill(pid, SIGKILL) == 0;
+	return syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
 }

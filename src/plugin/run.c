@@ -1,8 +1,12 @@
 /* The agent: puts its parts on one loop and takes them off again. */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -10,52 +14,19 @@
 
 #define TICK_MS 1000
 #define SOON_MS 20 /* a kubelet that starts writes several files in a row */
-#define API_TIMEOUT_MS 5000
+#define END_MS 1000
 
-/* --- reading the API ----------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
-int rf_plugin_pod(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, struct rf_str name,
-		  const struct rf_json **ret, struct rf_err *err)
+int64_t rf_plugin_now(void)
 {
-	const struct rf_json *pod = rf_informer_get(p->pods, ns, name);
-	struct rf_json *got;
-
-	/* A pod that is on its way out may hide a new one of its name. */
-	if (pod == NULL || rf_kube_deleting(pod)) {
-		if (rf_kube_get(p->kube, a, rf_kube_path(a, &RF_PODS, ns, name, NULL), &got, err) < 0)
-			return rf_wrap(err, "read pod %.*s/%.*s", RF_STR(ns), RF_STR(name));
-		pod = got;
-	}
-	if (!rf_str_eq(rf_json_str_at(pod, "spec", "nodeName"), p->name))
-		return rf_fail(err, RF_FORBIDDEN, "pod %.*s/%.*s is not on this node", RF_STR(ns),
-			       RF_STR(name));
-	*ret = pod;
-	return 0;
+	return rf_mono_ns(rf_clock_system()) / 1000000;
 }
-
-int rf_plugin_claim(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, struct rf_str name,
-		    const struct rf_json **ret, struct rf_err *err)
-{
-	struct rf_json *claim;
-	int rc = rf_kube_get(p->kube, a, rf_kube_path(a, &RF_RESOURCECLAIMS, ns, name, NULL), &claim,
-			     err);
-
-	if (rc < 0)
-		return rf_wrap(err, "read claim %.*s/%.*s", RF_STR(ns), RF_STR(name));
-	*ret = claim;
-	return 0;
-}
-
-/* --- time ------------------------------------------------------------------------------------------ */
 
 static void announce(struct rf_plugin *p)
 {
-	bool known = p->dra_registered;
-
-	for (size_t i = 0; i < p->n_slots; i++)
-		known = known && p->slots[i].registered;
-	if (p->ready || !known || !p->published || !rf_informer_synced(p->pods) ||
-	    !rf_informer_synced(p->claims))
+	if (p->ready || !p->dra_registered || !rf_slots_known(p) || !p->published ||
+	    !rf_informer_synced(p->pods))
 		return;
 	p->ready = true;
 	printf("node ready\n");
@@ -78,8 +49,16 @@ static void publish(struct rf_plugin *p)
 		return;
 	if (rf_slice_publish(p, &err) < 0)
 		rf_warn("%s; will be tried again", err.msg);
-	else
-		p->published = true;
+}
+
+/* What may wait for the API server comes last. */
+static void look_after(struct rf_plugin *p)
+{
+	keep_plugins(p);
+	publish(p);
+	rf_sweep_orphans(p);
+	rf_sweep_ended(p);
+	announce(p);
 }
 
 static void on_tick(uv_timer_t *t)
@@ -88,22 +67,17 @@ static void on_tick(uv_timer_t *t)
 
 	rf_cards_poll(&p->cards);
 	rf_slots_tell(p);
-	keep_plugins(p);
-	publish(p);
+	rf_held_mend(p);
 	rf_guard_look(p);
-	rf_held_sweep(p);
-	announce(p);
+	look_after(p);
 }
 
 static void on_soon(uv_timer_t *t)
 {
-	struct rf_plugin *p = t->data;
-
-	keep_plugins(p);
-	publish(p);
+	look_after(t->data);
 }
 
-static void soon(struct rf_plugin *p)
+void rf_plugin_soon(struct rf_plugin *p)
 {
 	if (!uv_is_active((uv_handle_t *)&p->soon))
 		uv_timer_start(&p->soon, on_soon, SOON_MS, 0);
@@ -112,7 +86,7 @@ static void soon(struct rf_plugin *p)
 static void on_folder(uv_fs_event_t *e, const char *name RF_UNUSED, int events RF_UNUSED,
 		      int status RF_UNUSED)
 {
-	soon(e->data);
+	rf_plugin_soon(e->data);
 }
 
 static void on_signal(uv_signal_t *s, int signum RF_UNUSED)
@@ -122,22 +96,29 @@ static void on_signal(uv_signal_t *s, int signum RF_UNUSED)
 	uv_stop(&p->loop);
 }
 
-/* --- changes in the API ---------------------------------------------------------------------------- */
+/* --- changes in the API ----------------------------------------------------------------------- */
 
 static void on_api_error(void *ctx RF_UNUSED, const struct rf_err *err)
 {
 	rf_warn("API server: %s; will be tried again", err->msg);
 }
 
-static void on_nothing(void *ctx RF_UNUSED, const struct rf_json *before RF_UNUSED,
-		       const struct rf_json *after RF_UNUSED)
+/* Its cards may be free now. */
+static void on_pod(void *ctx, const struct rf_json *before RF_UNUSED, const struct rf_json *after)
 {
+	if (after == NULL || !rf_pod_counts(after))
+		rf_plugin_soon(ctx);
+}
+
+static void on_sync(void *ctx)
+{
+	rf_plugin_soon(ctx);
 }
 
 static void on_slice(void *ctx, const struct rf_json *before RF_UNUSED, const struct rf_json *after)
 {
 	if (after == NULL)
-		soon(ctx);
+		rf_plugin_soon(ctx);
 }
 
 static int follow(struct rf_plugin *p, const struct rf_kube_res *res, struct rf_str fields,
@@ -150,6 +131,7 @@ static int follow(struct rf_plugin *p, const struct rf_kube_res *res, struct rf_
 				      .label_selector = RF_STR_EMPTY,
 				      .field_selector = fields,
 				      .on_change = on_change,
+				      .on_sync = on_sync,
 				      .on_error = on_api_error,
 				      .ctx = p };
 
@@ -160,27 +142,27 @@ static int follow_api(struct rf_plugin *p, struct rf_err *err)
 {
 	struct rf_str mine = rf_arena_printf(&p->arena, "spec.nodeName=%.*s", RF_STR(p->name));
 
-	if (follow(p, &RF_PODS, mine, on_nothing, &p->pods, err) < 0 ||
-	    follow(p, &RF_RESOURCECLAIMS, RF_STR_EMPTY, on_nothing, &p->claims, err) < 0 ||
+	if (follow(p, &RF_PODS, mine, on_pod, &p->pods, err) < 0 ||
 	    follow(p, &RF_RESOURCESLICES, mine, on_slice, &p->slices, err) < 0)
 		return -err->code;
 	return 0;
 }
 
-static int connect_api(struct rf_plugin *p, struct rf_err *err)
-{
-	bool in_pod = p->opts->kubeconfig_path == NULL && getenv("KUBERNETES_SERVICE_HOST") != NULL;
+/* --- beginning and end ------------------------------------------------------------------------ */
 
-	if (in_pod ? rf_kubeconfig_in_cluster(&p->arena, &p->config, err) < 0
-		   : rf_kubeconfig_load(&p->arena, p->opts->kubeconfig_path, &p->config, err) < 0)
-		return -err->code;
-	if (rf_kube_new(&p->config, &p->kube, err) < 0)
-		return -err->code;
-	rf_kube_set_timeout(p->kube, API_TIMEOUT_MS);
+/* Two agents on one folder would let go of each other's claims. */
+static int take_lock(struct rf_plugin *p, struct rf_err *err)
+{
+	const char *path = rf_fs_path(&p->arena, "%s/lock", p->data_dir);
+
+	p->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (p->lock < 0)
+		return rf_fail_errno(err, "open %s", path);
+	if (flock(p->lock, LOCK_EX | LOCK_NB) < 0)
+		return rf_fail(err, RF_CONFLICT,
+			       "%s: another agent uses this data folder; wait for its end", p->data_dir);
 	return 0;
 }
-
-/* --- beginning and end ------------------------------------------------------------------------------- */
 
 static int open_data(struct rf_plugin *p, struct rf_err *err)
 {
@@ -191,33 +173,52 @@ static int open_data(struct rf_plugin *p, struct rf_err *err)
 	if (realpath(p->opts->data_dir, real) == NULL)
 		return rf_fail_errno(err, "data folder %s", p->opts->data_dir);
 	p->data_dir = rf_arena_cstr(&p->arena, rf_str(real));
-	return 0;
+	return take_lock(p, err);
 }
 
-static void watch_folder(struct rf_plugin *p)
+/* Every fence and every client needs some. */
+static void raise_files(void)
 {
-	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rlimit l;
 
-	/* Without it the tick notices, a second later. */
-	if (uv_fs_event_start(&p->folder, on_folder,
-			      rf_fs_path(&a, "%s/device-plugins", p->opts->kubelet_dir), 0) < 0)
-		rf_warn("%s/device-plugins cannot be watched; looking once a second",
-			p->opts->kubelet_dir);
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return;
+	l.rlim_cur = l.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+		rf_warn("open files: the limit stays as it is: %s", strerror(errno));
+}
+
+static void watch_folders(struct rf_plugin *p)
+{
+	static const char *const names[] = { "device-plugins", "plugins_registry",
+					     "plugins/" RF_DRIVER };
+
+	for (size_t i = 0; i < RF_COUNT(p->folders); i++) {
+		rf_auto(arena) a = RF_ARENA_INIT;
+		const char *dir = rf_fs_path(&a, "%s/%s", p->opts->kubelet_dir, names[i]);
+
+		/* Without it the tick notices, a second later. */
+		if (uv_fs_event_start(&p->folders[i], on_folder, dir, 0) < 0)
+			rf_warn("%s cannot be watched; looking once a second", dir);
+	}
 }
 
 static int begin(struct rf_plugin *p, struct rf_err *err)
 {
 	if (!rf_str_is_dns_subdomain(p->name))
 		return rf_fail(err, RF_INVALID, "node name \"%s\": must be a DNS name", p->opts->name);
-	if (open_data(p, err) < 0 || rf_cdi_install(p, err) < 0 || connect_api(p, err) < 0)
+	raise_files();
+	if (open_data(p, err) < 0 || rf_cdi_install(p, err) < 0 || rf_plugin_connect(p, err) < 0)
 		return -err->code;
 	rf_cards_open(&p->cards, p->opts->sim_dir, p->opts->driver_lib_dir, p->data_dir);
 	/* Fences before sockets: running containers come first. */
-	rf_held_restore(p);
+	rf_sweep_restore(p);
+	rf_promise_load(p);
+	rf_cdi_tidy(p);
 	if (rf_plugin_serve(p, err) < 0 || follow_api(p, err) < 0 || rf_slots_open(p, err) < 0 ||
 	    rf_dra_open(p, err) < 0)
 		return -err->code;
-	watch_folder(p);
+	watch_folders(p);
 	uv_timer_start(&p->tick, on_tick, 0, TICK_MS);
 	return 0;
 }
@@ -226,19 +227,36 @@ static void make_handles(struct rf_plugin *p)
 {
 	uv_timer_init(&p->loop, &p->tick);
 	uv_timer_init(&p->loop, &p->soon);
-	uv_fs_event_init(&p->loop, &p->folder);
+	for (size_t i = 0; i < RF_COUNT(p->folders); i++) {
+		uv_fs_event_init(&p->loop, &p->folders[i]);
+		p->folders[i].data = p;
+	}
 	uv_signal_init(&p->loop, &p->sigterm);
 	uv_signal_init(&p->loop, &p->sigint);
-	p->tick.data = p->soon.data = p->folder.data = p->sigterm.data = p->sigint.data = p;
+	p->tick.data = p->soon.data = p->sigterm.data = p->sigint.data = p;
 	uv_signal_start(&p->sigterm, on_signal, SIGTERM);
 	uv_signal_start(&p->sigint, on_signal, SIGINT);
+}
+
+static void close_handles(struct rf_plugin *p)
+{
+	void *const handles[] = { &p->tick,	  &p->soon,    &p->folders[0], &p->folders[1],
+				  &p->folders[2], &p->sigterm, &p->sigint };
+	int64_t until = rf_plugin_now() + END_MS;
+
+	for (size_t i = 0; i < RF_COUNT(handles); i++)
+		uv_close(handles[i], NULL);
+	/* A peer that does not let go must not hold the end up. */
+	while (uv_run(&p->loop, UV_RUN_NOWAIT) != 0 && rf_plugin_now() < until)
+		usleep(1000);
+	if (uv_loop_close(&p->loop) < 0)
+		rf_warn("a connection was left open");
 }
 
 /* Containers keep their cards; the next agent takes the claims over. */
 static void end(struct rf_plugin *p)
 {
-	struct rf_informer *const informers[] = { p->pods, p->claims, p->slices };
-	void *const handles[] = { &p->tick, &p->soon, &p->folder, &p->sigterm, &p->sigint };
+	struct rf_informer *const informers[] = { p->pods, p->slices };
 
 	rf_dra_close(p);
 	rf_slots_close(p);
@@ -249,18 +267,16 @@ static void end(struct rf_plugin *p)
 		rf_held_free(s->value);
 	if (p->server != NULL)
 		rf_http_server_close(p->server, NULL, NULL);
-	for (size_t i = 0; i < RF_COUNT(handles); i++)
-		uv_close(handles[i], NULL);
-	/* A bounded number of turns: a peer that does not let go must not hold the end up. */
-	for (int i = 0; i < 100 && uv_run(&p->loop, UV_RUN_NOWAIT) != 0; i++)
-		;
-	(void)uv_loop_close(&p->loop);
-	rf_plugin_forget_readers(p);
+	close_handles(p);
 	rf_kube_free(p->kube);
 	rf_tls_free(p->tls);
 	rf_cards_close(&p->cards);
 	rf_map_done(&p->held);
+	rf_buf_done(&p->slice_devices);
+	rf_map_done(&p->unknown);
 	rf_arena_done(&p->arena);
+	if (p->lock >= 0)
+		close(p->lock);
 }
 
 int rf_plugin_run(const struct rf_plugin_opts *opts, struct rf_err *err)
@@ -272,7 +288,10 @@ int rf_plugin_run(const struct rf_plugin_opts *opts, struct rf_err *err)
 	*p = (struct rf_plugin){ .opts = opts,
 				 .arena = RF_ARENA_INIT,
 				 .name = rf_str(opts->name),
+				 .lock = -1,
 				 .held = RF_MAP_INIT,
+				 .slice_devices = RF_BUF_INIT,
+				 .unknown = RF_MAP_INIT,
 				 .promises = RF_VEC_INIT };
 	uv_loop_init(&p->loop);
 	make_handles(p);

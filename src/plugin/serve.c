@@ -1,156 +1,10 @@
 /* The agent's own HTTPS: health for probes, metrics for those whom Kubernetes lets read them. */
-#include <stdlib.h>
-
 #include "node/fence_server.h"
 #include "plugin/private.h"
-
-#define VERDICT_MS 30000
-#define VERDICTS_MAX 32
-#define REVIEWS_PER_SECOND 8
-
-/* What Kubernetes said about a token. */
-struct rf_verdict {
-	struct rf_verdict *next;
-	char *token;
-	int64_t until_ms;
-	bool allowed;
-};
 
 static void answer(struct rf_http_req *req, int status, const char *text)
 {
 	rf_http_reply(req, status, "text/plain; charset=utf-8", rf_str(text));
-}
-
-/* --- who may read ------------------------------------------------------------------------------ */
-
-static int review_token(struct rf_plugin *p, struct rf_arena *a, struct rf_str token,
-			struct rf_json **ret_user, struct rf_err *err)
-{
-	struct rf_json *review = rf_json_make(
-		a, "{'apiVersion':'authentication.k8s.io/v1','kind':'TokenReview','spec':{'token':%S}}",
-		token);
-
-	if (rf_kube_create(p->kube, a, RF_LIT("/apis/authentication.k8s.io/v1/tokenreviews"), review,
-			   &review, err) < 0)
-		return -err->code;
-	if (!rf_json_is_true(rf_json_at(review, "status", "authenticated")))
-		return rf_fail(err, RF_UNAUTHENTICATED, "the token is not good");
-	*ret_user = rf_json_at(review, "status", "user");
-	return 0;
-}
-
-static int review_access(struct rf_plugin *p, struct rf_arena *a, const struct rf_json *user,
-			 bool *ret_allowed, struct rf_err *err)
-{
-	struct rf_json *spec = rf_json_make(
-		a, "{'user':%S,'uid':%S,'nonResourceAttributes':{'path':'/metrics','verb':'get'}}",
-		rf_json_str_at(user, "username"), rf_json_str_at(user, "uid"));
-	struct rf_json *review;
-
-	if (rf_json_at(user, "groups") != NULL)
-		rf_json_set(a, spec, RF_LIT("groups"), rf_json_clone(a, rf_json_at(user, "groups")));
-	if (rf_json_at(user, "extra") != NULL)
-		rf_json_set(a, spec, RF_LIT("extra"), rf_json_clone(a, rf_json_at(user, "extra")));
-	review = rf_json_make(a,
-			      "{'apiVersion':'authorization.k8s.io/v1','kind':"
-			      "'SubjectAccessReview','spec':%j}",
-			      spec);
-	if (rf_kube_create(p->kube, a, RF_LIT("/apis/authorization.k8s.io/v1/subjectaccessreviews"),
-			   review, &review, err) < 0)
-		return -err->code;
-	*ret_allowed = rf_json_is_true(rf_json_at(review, "status", "allowed"));
-	return 0;
-}
-
-static int64_t now_ms(struct rf_plugin *p)
-{
-	return (int64_t)uv_now(&p->loop);
-}
-
-static struct rf_verdict *known(struct rf_plugin *p, struct rf_str token)
-{
-	struct rf_verdict **at = &p->verdicts;
-	struct rf_verdict *found = NULL;
-
-	while (*at != NULL) {
-		struct rf_verdict *v = *at;
-
-		if (v->until_ms <= now_ms(p)) {
-			*at = v->next;
-			free(v->token);
-			free(v);
-			continue;
-		}
-		if (rf_str_is(token, v->token))
-			found = v;
-		at = &v->next;
-	}
-	return found;
-}
-
-void rf_plugin_forget_readers(struct rf_plugin *p)
-{
-	while (p->verdicts != NULL) {
-		struct rf_verdict *v = p->verdicts;
-
-		p->verdicts = v->next;
-		free(v->token);
-		free(v);
-	}
-}
-
-/* Strangers can make us ask: not often, and not for ever. */
-static bool may_ask(struct rf_plugin *p)
-{
-	static int64_t second;
-	static int asked;
-	size_t n = 0;
-
-	for (const struct rf_verdict *v = p->verdicts; v != NULL; v = v->next)
-		n++;
-	if (now_ms(p) / 1000 != second)
-		asked = 0;
-	second = now_ms(p) / 1000;
-	return n < VERDICTS_MAX && asked++ < REVIEWS_PER_SECOND;
-}
-
-static void remember(struct rf_plugin *p, struct rf_str token, bool allowed)
-{
-	struct rf_verdict *v = rf_new(struct rf_verdict);
-
-	v->token = rf_alloc(token.n + 1);
-	memcpy(v->token, token.p, token.n);
-	v->until_ms = now_ms(p) + VERDICT_MS;
-	v->allowed = allowed;
-	v->next = p->verdicts;
-	p->verdicts = v;
-}
-
-/* 200, or the status to answer with. */
-static int may_read(struct rf_plugin *p, struct rf_http_req *req)
-{
-	struct rf_str token = rf_http_get_header(req, "authorization");
-	struct rf_err err = RF_ERR_INIT;
-	struct rf_json *user = NULL;
-	bool allowed = false;
-
-	if (!rf_str_starts(token, RF_LIT("Bearer ")) || token.n > 16 * 1024)
-		return 401;
-	token = rf_str_skip(token, 7);
-	const struct rf_verdict *v = known(p, token);
-	if (v != NULL)
-		return v->allowed ? 200 : 403;
-	if (!may_ask(p))
-		return 429;
-	int rc = review_token(p, req->arena, token, &user, &err);
-	if (rc == 0)
-		rc = review_access(p, req->arena, user, &allowed, &err);
-	if (rc < 0 && rc != -RF_UNAUTHENTICATED) {
-		rf_warn("metrics: ask who reads them: %s", err.msg);
-		return 503;
-	}
-	remember(p, token, allowed);
-	return rc < 0 ? 401 : allowed ? 200 : 403;
 }
 
 /* --- metrics ------------------------------------------------------------------------------------- */
@@ -201,7 +55,8 @@ static void write_metrics(struct rf_plugin *p, struct rf_buf *out)
 static void metrics(struct rf_plugin *p, struct rf_http_req *req)
 {
 	rf_auto(buf) out = RF_BUF_INIT;
-	int status = may_read(p, req);
+	int status =
+		rf_readers_judge(p, req->arena, rf_http_get_header(req, "authorization"));
 
 	if (status == 200) {
 		write_metrics(p, &out);
@@ -245,7 +100,10 @@ int rf_plugin_serve(struct rf_plugin *p, struct rf_err *err)
 				  .days = 365 };
 	struct rf_http_server_opts opts = { .address = p->opts->listen_address,
 					    .port = p->opts->listen_port,
-					    .connections_max = 64,
+					    .body_max = 1024,
+					    .connections_max = 128,
+					    .idle_ms = 15000,
+					    .request_ms = 5000,
 					    .handler = handle,
 					    .ctx = p };
 
