@@ -15,9 +15,10 @@ static int may_ask(struct rf_plugin *p, struct rf_err *err)
 	int64_t now = rf_plugin_now();
 
 	if (now < p->api_rest_ms)
-		return rf_fail(err, RF_UNAVAILABLE,
-			       "the API server did not answer a moment ago; it is asked again in %lld ms",
-			       (long long)(p->api_rest_ms - now));
+		return rf_fail(
+			err, RF_UNAVAILABLE,
+			"the API server did not answer a moment ago; it is asked again in %lld ms",
+			(long long)(p->api_rest_ms - now));
 	p->api_asked_ms = now;
 	return 0;
 }
@@ -34,7 +35,7 @@ static int answered(struct rf_plugin *p, int rc)
 /* --- calls ------------------------------------------------------------------------------------ */
 
 int rf_plugin_get(struct rf_plugin *p, struct rf_arena *a, struct rf_str path, struct rf_json **ret,
-	       struct rf_err *err)
+		  struct rf_err *err)
 {
 	if (may_ask(p, err) < 0)
 		return -RF_UNAVAILABLE;
@@ -42,7 +43,7 @@ int rf_plugin_get(struct rf_plugin *p, struct rf_arena *a, struct rf_str path, s
 }
 
 int rf_plugin_create(struct rf_plugin *p, struct rf_arena *a, struct rf_str path,
-		  const struct rf_json *object, struct rf_json **ret, struct rf_err *err)
+		     const struct rf_json *object, struct rf_json **ret, struct rf_err *err)
 {
 	if (may_ask(p, err) < 0)
 		return -RF_UNAVAILABLE;
@@ -50,7 +51,7 @@ int rf_plugin_create(struct rf_plugin *p, struct rf_arena *a, struct rf_str path
 }
 
 int rf_plugin_update(struct rf_plugin *p, struct rf_arena *a, struct rf_str path,
-		  const struct rf_json *object, struct rf_err *err)
+		     const struct rf_json *object, struct rf_err *err)
 {
 	if (may_ask(p, err) < 0)
 		return -RF_UNAVAILABLE;
@@ -65,7 +66,7 @@ int rf_plugin_hold(struct rf_plugin *p, const struct rf_json *claim, struct rf_e
 }
 
 int rf_plugin_let_go(struct rf_plugin *p, struct rf_str ns, struct rf_str name, struct rf_str uid,
-		  struct rf_err *err)
+		     struct rf_err *err)
 {
 	if (may_ask(p, err) < 0)
 		return -RF_UNAVAILABLE;
@@ -73,7 +74,7 @@ int rf_plugin_let_go(struct rf_plugin *p, struct rf_str ns, struct rf_str name, 
 }
 
 void rf_plugin_warn(struct rf_plugin *p, const struct rf_json *pod, const char *reason,
-		 const char *message)
+		    const char *message)
 {
 	if (may_ask(p, NULL) == 0)
 		answered(p, rf_kube_event(p->kube, pod, "Warning", reason, "ringfence-node", "%s",
@@ -81,7 +82,7 @@ void rf_plugin_warn(struct rf_plugin *p, const struct rf_json *pod, const char *
 }
 
 int rf_plugin_pod(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, struct rf_str name,
-	       const struct rf_json **ret, struct rf_err *err)
+		  const struct rf_json **ret, struct rf_err *err)
 {
 	const struct rf_json *pod = rf_informer_get(p->pods, ns, name);
 	struct rf_json *got;
@@ -100,7 +101,7 @@ int rf_plugin_pod(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, str
 }
 
 int rf_plugin_claim(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, struct rf_str name,
-		 struct rf_json **ret, struct rf_err *err)
+		    struct rf_json **ret, struct rf_err *err)
 {
 	if (rf_plugin_get(p, a, rf_kube_path(a, &RF_RESOURCECLAIMS, ns, name, NULL), ret, err) < 0)
 		return rf_wrap(err, "read claim %.*s/%.*s", RF_STR(ns), RF_STR(name));

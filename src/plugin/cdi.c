@@ -14,10 +14,17 @@
 
 /* What a CUDA program needs of the driver; the rest (graphics, displays, tools) stays outside. */
 static const char *const driver_libs[] = {
-	"libcuda.so.",		   "libnvidia-ml.so.",	    "libnvidia-ptxjitcompiler.so.",
-	"libnvidia-nvvm.so.",	   "libnvidia-gpucomp.so.", "libnvidia-opencl.so.",
-	"libcudadebugger.so.",	   "libnvidia-allocator.so.", "libnvidia-nvvm70.so.",
-	"libnvidia-tileiras.so.", "libnvidia-pkcs11-openssl3.so.",
+	"libcuda.so.",
+	"libnvidia-ml.so.",
+	"libnvidia-ptxjitcompiler.so.",
+	"libnvidia-nvvm.so.",
+	"libnvidia-gpucomp.so.",
+	"libnvidia-opencl.so.",
+	"libcudadebugger.so.",
+	"libnvidia-allocator.so.",
+	"libnvidia-nvvm70.so.",
+	"libnvidia-tileiras.so.",
+	"libnvidia-pkcs11-openssl3.so.",
 };
 
 /* --- edits ------------------------------------------------------------------------------------ */
@@ -25,11 +32,12 @@ static const char *const driver_libs[] = {
 static void push_mount(struct rf_arena *a, struct rf_json *mounts, struct rf_str from,
 		       struct rf_str to, bool read_only)
 {
-	rf_json_push(a, mounts,
-		     rf_json_make(a,
-				  "{'hostPath':%S,'containerPath':%S,'options':[%s,'nosuid','nodev',"
-				  "'rbind','rprivate']}",
-				  from, to, read_only ? "ro" : "rw"));
+	rf_json_push(
+		a, mounts,
+		rf_json_make(a,
+			     "{'hostPath':%S,'containerPath':%S,'options':[%s,'nosuid','nodev',"
+			     "'rbind','rprivate']}",
+			     from, to, read_only ? "ro" : "rw"));
 }
 
 static int push_node(struct rf_arena *a, struct rf_json *nodes, const char *path,
@@ -84,9 +92,10 @@ static int push_driver(struct rf_arena *a, const struct rf_plugin *p, struct rf_
 	bool cuda = false;
 
 	if (dir == NULL)
-		return rf_fail(err, RF_INVALID,
-			       "where the driver's libraries are is not known; start the agent with "
-			       "--driver");
+		return rf_fail(
+			err, RF_INVALID,
+			"where the driver's libraries are is not known; start the agent with "
+			"--driver");
 	if (rf_fs_list(a, dir, &names, &n, err) < 0)
 		return rf_wrap(err, "the driver's libraries");
 	for (size_t i = 0; i < n; i++) {
@@ -120,7 +129,8 @@ static void push_simulated(struct rf_arena *a, const struct rf_plugin *p, struct
 	push_mount(a, mounts, rf_arena_printf(a, "%s/machine", p->opts->sim_dir),
 		   RF_LIT("/ringfence/dev/machine"), true);
 	for (size_t i = 0; i < n; i++)
-		push_mount(a, mounts, rf_arena_printf(a, "%s/nvidia%d", p->opts->sim_dir, minors[i]),
+		push_mount(a, mounts,
+			   rf_arena_printf(a, "%s/nvidia%d", p->opts->sim_dir, minors[i]),
 			   rf_arena_printf(a, "/ringfence/dev/nvidia%d", minors[i]), false);
 }
 
@@ -264,8 +274,9 @@ static const char *tool(struct rf_arena *a, const struct rf_plugin *p, const cha
 {
 	const char *beside = rf_fs_path(a, "%s/%s", p->opts->tools_dir, name);
 
-	return rf_fs_exists(beside) ? beside
-				    : rf_fs_path(a, "%s/../lib/ringfence/%s", p->opts->tools_dir, name);
+	return rf_fs_exists(beside)
+		       ? beside
+		       : rf_fs_path(a, "%s/../lib/ringfence/%s", p->opts->tools_dir, name);
 }
 
 int rf_cdi_install(struct rf_plugin *p, struct rf_err *err)
@@ -281,7 +292,8 @@ int rf_cdi_install(struct rf_plugin *p, struct rf_err *err)
 	if (p->opts->sim_dir == NULL)
 		return 0;
 	if (install(p, rf_fs_path(&a, "%s/libcuda.so.1", sim), "sim/libcuda.so.1", err) < 0 ||
-	    install(p, rf_fs_path(&a, "%s/libnvidia-ml.so.1", sim), "sim/libnvidia-ml.so.1", err) < 0)
+	    install(p, rf_fs_path(&a, "%s/libnvidia-ml.so.1", sim), "sim/libnvidia-ml.so.1", err) <
+		    0)
 		return -err->code;
 	return 0;
 }

@@ -41,9 +41,49 @@ static int check_neighbours(struct rf_plugin *p, const struct rf_held *h, int in
 			continue;
 		if (whole || theirs)
 			return rf_fail(err, RF_UNAVAILABLE,
-				       "card gpu-%d is still held by another claim on this node", index);
+				       "card gpu-%d is still held by another claim on this node",
+				       index);
 		add_on(other, index, sum);
 	}
+	return 0;
+}
+
+/* Is it a process of the claim's pod, or of one that shares the card with it? */
+static bool is_neighbour(struct rf_plugin *p, const struct rf_held *h, int index,
+			 const char *pod_uid)
+{
+	bool whole;
+
+	if (strcmp(h->pod_uid, pod_uid) == 0)
+		return true;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;) {
+		const struct rf_held *other = s->value;
+
+		if (strcmp(other->pod_uid, pod_uid) == 0 &&
+		    rf_held_card(other, index, &whole) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* The last holder's processes must be gone, and nobody else's may be there. */
+static int check_strangers(struct rf_plugin *p, const struct rf_held *h, int index, size_t position,
+			   struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gpu_process *list;
+	size_t n, strangers = 0;
+	char uid[64];
+
+	if (rf_gpu_processes(p->cards.gpu, position, &a, &list, &n, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < n; i++)
+		strangers +=
+			rf_procs_pod_of(list[i].pid, uid) <= 0 || !is_neighbour(p, h, index, uid);
+	if (strangers > 0)
+		return rf_fail(err, RF_UNAVAILABLE,
+			       "card gpu-%d: %zu processes of others are still on it", index,
+			       strangers);
 	return 0;
 }
 
@@ -56,29 +96,22 @@ static int check_share(struct rf_plugin *p, const struct rf_held *h, int index, 
 	if (check_neighbours(p, h, index, false, &sum, err) < 0)
 		return -err->code;
 	if (sum.bytes > memory || sum.milli > COMPUTE_WHOLE)
-		return rf_fail(err, RF_UNAVAILABLE,
-			       "card gpu-%d has %lld bytes; with this claim %lld bytes and %lld/1000 "
-			       "of its time would be promised",
-			       index, (long long)memory, (long long)sum.bytes,
-			       (long long)sum.milli);
+		return rf_fail(
+			err, RF_UNAVAILABLE,
+			"card gpu-%d has %lld bytes; with this claim %lld bytes and %lld/1000 "
+			"of its time would be promised",
+			index, (long long)memory, (long long)sum.bytes, (long long)sum.milli);
 	return 0;
 }
 
-static int check_whole(struct rf_plugin *p, const struct rf_held *h, int index, size_t position,
-		       struct rf_err *err)
+static int check_whole(struct rf_plugin *p, const struct rf_held *h, int index, struct rf_err *err)
 {
 	struct sum sum = { 0, 0 };
-	size_t strangers = 0;
 
 	if (times_in(h, index) > 1)
-		return rf_fail(err, RF_FORBIDDEN, "claim %s names card gpu-%d twice", h->name, index);
-	if (check_neighbours(p, h, index, true, &sum, err) < 0 ||
-	    rf_procs_on_card(p, position, rf_str(h->pod_uid), false, &strangers, err) < 0)
-		return -err->code;
-	if (strangers > 0)
-		return rf_fail(err, RF_UNAVAILABLE,
-			       "card gpu-%d: %zu processes of others are still on it", index, strangers);
-	return 0;
+		return rf_fail(err, RF_FORBIDDEN, "claim %s names card gpu-%d twice", h->name,
+			       index);
+	return check_neighbours(p, h, index, true, &sum, err);
 }
 
 static int check_box(struct rf_plugin *p, const struct rf_held *h, const struct rf_held_box *b,
@@ -91,11 +124,12 @@ static int check_box(struct rf_plugin *p, const struct rf_held *h, const struct 
 		if (!rf_card_ok(&p->cards, index, &position, err))
 			return -err->code;
 		int rc = b->grant.whole
-				 ? check_whole(p, h, index, position, err)
+				 ? check_whole(p, h, index, err)
 				 : check_share(p, h, index,
-					       rf_gpu_card(p->cards.gpu, position)->memory_bytes, err);
-		if (rc < 0)
-			return rc;
+					       rf_gpu_card(p->cards.gpu, position)->memory_bytes,
+					       err);
+		if (rc < 0 || check_strangers(p, h, index, position, err) < 0)
+			return -err->code;
 	}
 	return 0;
 }
@@ -136,14 +170,14 @@ static int check_paths(const struct rf_json *container, const char *list, const 
 	const struct rf_json *all = rf_json_get(container, rf_str(list));
 
 	for (size_t i = 0; i < rf_json_len(all); i++) {
-		struct rf_str path =
-			rf_json_str(rf_json_get(rf_json_item(all, i), rf_str(field)));
+		struct rf_str path = rf_json_str(rf_json_get(rf_json_item(all, i), rf_str(field)));
 
 		if (is_ours(path))
-			return rf_fail(err, RF_FORBIDDEN,
-				       "container %.*s: %s %.*s: /ringfence is ringfence's; mount the "
-				       "volume elsewhere",
-				       RF_STR(rf_json_str_at(container, "name")), field, RF_STR(path));
+			return rf_fail(
+				err, RF_FORBIDDEN,
+				"container %.*s: %s %.*s: /ringfence is ringfence's; mount the "
+				"volume elsewhere",
+				RF_STR(rf_json_str_at(container, "name")), field, RF_STR(path));
 	}
 	return 0;
 }

@@ -72,7 +72,8 @@ static int write_devices(struct rf_plugin *p, struct rf_held *h, const struct rf
 		struct rf_json *edits;
 
 		if (box == NULL)
-			return rf_fail(err, RF_FORBIDDEN, "request %.*s is for no container of the pod",
+			return rf_fail(err, RF_FORBIDDEN,
+				       "request %.*s is for no container of the pod",
 				       RF_STR(request));
 		if (first_of_request(results, i, request) && !comes_by_slot(pod, request)) {
 			struct rf_str id = rf_cdi_id(&a, h, box);
@@ -101,8 +102,8 @@ static int prepare(struct rf_plugin *p, const struct rf_kapi_claim *c, struct rf
 		return -err->code;
 	if (!rf_str_eq(rf_kube_uid(claim), c->uid))
 		return rf_fail(err, RF_CONFLICT, "it was replaced by another of its name");
-	struct rf_str pod_name = rf_json_str_at(
-		rf_json_item(rf_json_at(claim, "status", "reservedFor"), 0), "name");
+	struct rf_str pod_name =
+		rf_json_str_at(rf_json_item(rf_json_at(claim, "status", "reservedFor"), 0), "name");
 	if (pod_name.n == 0)
 		return rf_fail(err, RF_UNAVAILABLE, "it is not reserved for a pod yet");
 	if (rf_plugin_pod(p, &a, c->ns, pod_name, &pod, err) < 0 ||

@@ -60,8 +60,7 @@ static bool is_seated(const struct rf_held *h, pid_t pid)
 static void end_process(const struct look *l, const struct rf_held *h, pid_t pid,
 			const char *reason, const char *message)
 {
-	const struct rf_json *pod =
-		rf_informer_get(l->p->pods, rf_str(h->ns), rf_str(h->pod));
+	const struct rf_json *pod = rf_informer_get(l->p->pods, rf_str(h->ns), rf_str(h->pod));
 
 	if (!rf_procs_end(pid, h->pod_uid))
 		return;
@@ -122,8 +121,8 @@ static void note_strangers(struct look *l, size_t position, size_t n)
 		held = held || rf_held_card(s->value, l->index, &whole) != NULL;
 	n = held ? n : 0;
 	if (n > l->p->strangers[position])
-		rf_warn("card gpu-%d is held by a claim, and %zu processes of others are on it", l->index,
-			n);
+		rf_warn("card gpu-%d is held by a claim, and %zu processes of others are on it",
+			l->index, n);
 	l->p->strangers[position] = n;
 }
 

@@ -160,9 +160,9 @@ static int take_boxes(struct rf_held *h, const struct rf_json *claim, const stru
 			return rf_fail(err, RF_INVALID, "a container's name is not a DNS label");
 		if (rf_check_mounts(c, err) < 0)
 			return -err->code;
-		h->boxes[h->n_boxes++] = (struct rf_held_box){
-			.name = copy(rf_json_str_at(c, "name")), .grant = grant
-		};
+		h->boxes[h->n_boxes++] =
+			(struct rf_held_box){ .name = copy(rf_json_str_at(c, "name")),
+					      .grant = grant };
 	}
 	if (h->n_boxes == 0)
 		return rf_fail(err, RF_FORBIDDEN, "no container of the pod asks for a card");
@@ -194,10 +194,11 @@ static int check_same(const struct rf_held *h, const struct rf_json *claim,
 		       same_grant(&now.boxes[i].grant, &h->boxes[i].grant);
 	free_boxes(now.boxes, now.n_boxes);
 	if (rc == 0 && !same)
-		return rf_fail(err, RF_CONFLICT,
-			       "claim %s does not say any more what it said when it was prepared; delete "
-			       "the pod",
-			       h->name);
+		return rf_fail(
+			err, RF_CONFLICT,
+			"claim %s does not say any more what it said when it was prepared; delete "
+			"the pod",
+			h->name);
 	return rc;
 }
 
@@ -237,9 +238,10 @@ static int prepare_new(struct rf_plugin *p, const struct rf_json *claim, const s
 	bool own = rf_map_get(&p->unknown, rf_kube_uid(claim)) != NULL;
 
 	if (p->unknown.n > (own ? 1 : 0))
-		return rf_fail(err, RF_UNAVAILABLE,
-			       "records of held claims cannot be read, and the API server has not said "
-			       "yet which cards they are on");
+		return rf_fail(
+			err, RF_UNAVAILABLE,
+			"records of held claims cannot be read, and the API server has not said "
+			"yet which cards they are on");
 	struct rf_held *h = make(p, claim, rf_kube_name(pod), rf_kube_uid(pod));
 	int rc = take_boxes(h, claim, pod, err);
 
@@ -329,7 +331,8 @@ static void take_results(struct rf_held *h, const struct rf_json *claim)
 		if (!rf_str_eq(rf_json_str_at(r, "pool"), h->plugin->name) ||
 		    !rf_str_is_dns_label(rf_json_str_at(r, "request")) ||
 		    !rf_str_starts(device, RF_LIT("gpu-")) ||
-		    rf_str_int(rf_str_skip(device, 4), &index, NULL) < 0 || index < 0 || index > 255)
+		    rf_str_int(rf_str_skip(device, 4), &index, NULL) < 0 || index < 0 ||
+		    index > 255)
 			continue;
 		add_card(h, rf_json_str_at(r, "request"), (int)index);
 	}
@@ -351,8 +354,9 @@ int rf_held_adopt(struct rf_plugin *p, const struct rf_json *claim, struct rf_he
 		h->n_boxes = 0;
 		take_results(h, claim);
 	}
-	int rc = h->n_boxes > 0 ? keep(h, ret, err)
-				: rf_fail(err, RF_INVALID, "claim %s has no card of this node", h->name);
+	int rc = h->n_boxes > 0
+			 ? keep(h, ret, err)
+			 : rf_fail(err, RF_INVALID, "claim %s has no card of this node", h->name);
 	if (rc < 0)
 		rf_held_free(h);
 	return rc;
@@ -367,12 +371,13 @@ int rf_held_check_unused(struct rf_held *h, struct rf_err *err)
 	if (lives < 0)
 		return rf_fail_errno(err, "look for the processes of pod %s", h->pod);
 	if (lives > 0)
-		return rf_fail(err, RF_UNAVAILABLE, "processes of pod %s/%s still run", h->ns, h->pod);
+		return rf_fail(err, RF_UNAVAILABLE, "processes of pod %s/%s still run", h->ns,
+			       h->pod);
 	for (size_t i = 0; i < rf_gpu_count(h->plugin->cards.gpu); i++) {
 		size_t n = 0;
 
 		/* A lost card knows nobody; the empty cgroup is the witness then. */
-		if (rf_procs_on_card(h->plugin, i, rf_str(h->pod_uid), true, &n, NULL) == 0 && n > 0)
+		if (rf_procs_on_card(h->plugin, i, rf_str(h->pod_uid), &n, NULL) == 0 && n > 0)
 			return rf_fail(err, RF_UNAVAILABLE,
 				       "processes of pod %s/%s are still on card gpu-%d", h->ns,
 				       h->pod, rf_gpu_card(h->plugin->cards.gpu, i)->index);

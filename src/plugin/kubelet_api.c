@@ -196,8 +196,8 @@ static int container_ids(struct search *s, struct rf_str container, struct rf_ka
 		if (read_strings(s->a, entries.at[i], 2, &ids, s->err) < 0)
 			return -s->err->code;
 		if (ret->n + ids.n > RF_KAPI_ITEMS_MAX)
-			return rf_fail(s->err, RF_TOO_LARGE, "a container with more than %d devices",
-				       RF_KAPI_ITEMS_MAX);
+			return rf_fail(s->err, RF_TOO_LARGE,
+				       "a container with more than %d devices", RF_KAPI_ITEMS_MAX);
 		struct rf_str *all = rf_arena_array(s->a, struct rf_str, ret->n + ids.n + 1);
 		if (ret->n > 0)
 			memcpy(all, ret->at, ret->n * sizeof(*all));
@@ -263,7 +263,8 @@ int rf_kapi_find_owner(struct rf_arena *a, struct rf_str in, struct rf_str resou
 		return rf_fail(err, RF_CONFLICT,
 			       "the kubelet knows %d containers with these devices of %.*s", found,
 			       RF_STR(resource));
-	return rf_fail(err, RF_NOT_FOUND, "the kubelet knows no container with these devices of %.*s",
+	return rf_fail(err, RF_NOT_FOUND,
+		       "the kubelet knows no container with these devices of %.*s",
 		       RF_STR(resource));
 }
 

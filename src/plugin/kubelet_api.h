@@ -40,7 +40,8 @@ struct rf_kapi_owner {
 /* Looks through a ListPodResourcesResponse for the container that has exactly these ids of the
  * resource. RF_NOT_FOUND if none has, RF_CONFLICT if several have. */
 int rf_kapi_find_owner(struct rf_arena *a, struct rf_str in, struct rf_str resource,
-		       const struct rf_kapi_ids *ids, struct rf_kapi_owner *ret, struct rf_err *err);
+		       const struct rf_kapi_ids *ids, struct rf_kapi_owner *ret,
+		       struct rf_err *err);
 
 /* --- DRA -------------------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
 #include "base/base.h"
 
 struct rf_plugin_opts {
-	const char *kubelet_dir;     /* /var/lib/kubelet */
-	const char *cdi_dir;	     /* where the runtime looks for CDI specs: /var/run/cdi */
-	const char *data_dir;	     /* the same path here and on the host: containers mount from it */
+	const char *kubelet_dir; /* /var/lib/kubelet */
+	const char *cdi_dir;	 /* where the runtime looks for CDI specs: /var/run/cdi */
+	const char *data_dir;	 /* the same path here and on the host: containers mount from it */
 	const char *kubeconfig_path; /* NULL: the pod's own */
 	const char *name;	     /* the Node's name */
 	const char *listen_address;  /* metrics and health */

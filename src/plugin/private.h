@@ -20,8 +20,9 @@
 struct rf_fence_server;
 struct rf_plugin;
 
-int64_t rf_plugin_now(void);		  /* milliseconds, only forward */
-void rf_plugin_soon(struct rf_plugin *p); /* looks after sockets, slice and ended pods, in a moment */
+int64_t rf_plugin_now(void); /* milliseconds, only forward */
+void rf_plugin_soon(
+	struct rf_plugin *p); /* looks after sockets, slice and ended pods, in a moment */
 
 /* --- the API server (api.c) ------------------------------------------------------------------- */
 
@@ -30,22 +31,22 @@ void rf_plugin_soon(struct rf_plugin *p); /* looks after sockets, slice and ende
  * wait in vain is left alone for twice as long (RF_UNAVAILABLE meanwhile, at once). */
 int rf_plugin_connect(struct rf_plugin *p, struct rf_err *err);
 int rf_plugin_get(struct rf_plugin *p, struct rf_arena *a, struct rf_str path, struct rf_json **ret,
-	       struct rf_err *err);
+		  struct rf_err *err);
 int rf_plugin_create(struct rf_plugin *p, struct rf_arena *a, struct rf_str path,
-		  const struct rf_json *object, struct rf_json **ret, struct rf_err *err);
+		     const struct rf_json *object, struct rf_json **ret, struct rf_err *err);
 int rf_plugin_update(struct rf_plugin *p, struct rf_arena *a, struct rf_str path,
-		  const struct rf_json *object, struct rf_err *err);
+		     const struct rf_json *object, struct rf_err *err);
 int rf_plugin_hold(struct rf_plugin *p, const struct rf_json *claim, struct rf_err *err);
 int rf_plugin_let_go(struct rf_plugin *p, struct rf_str ns, struct rf_str name, struct rf_str uid,
-		  struct rf_err *err);
+		     struct rf_err *err);
 /* A warning at a pod; lost if the server does not take it. */
 void rf_plugin_warn(struct rf_plugin *p, const struct rf_json *pod, const char *reason,
-		 const char *message);
+		    const char *message);
 /* The pod, by the kubelet's word for it: from the local copy, else from the server. */
 int rf_plugin_pod(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, struct rf_str name,
-	       const struct rf_json **ret, struct rf_err *err);
+		  const struct rf_json **ret, struct rf_err *err);
 int rf_plugin_claim(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, struct rf_str name,
-		 struct rf_json **ret, struct rf_err *err);
+		    struct rf_json **ret, struct rf_err *err);
 
 /* --- prepared claims (held.c) ----------------------------------------------------------------- */
 
@@ -149,9 +150,9 @@ bool rf_procs_parse(struct rf_str cgroup, char ret_uid[64]);
 int rf_procs_pod_of(pid_t pid, char ret_uid[64]);
 /* Is there a process of this pod? -1 if that cannot be known, with errno. */
 int rf_procs_pod_lives(struct rf_str uid);
-/* Processes on the card that are not the pod's (mine: that are), and those nobody can tell of. */
-int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, bool mine,
-		     size_t *ret, struct rf_err *err);
+/* Processes of the pod on the card, and those nobody can tell of. */
+int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, size_t *ret,
+		     struct rf_err *err);
 /* Ends the process of that number if it is this pod's; true if it was. */
 bool rf_procs_end(pid_t pid, const char *pod_uid);
 
@@ -196,7 +197,8 @@ int rf_promise_make(struct rf_plugin *p, struct rf_str resource, const struct rf
 struct rf_promise *rf_promise_find(struct rf_plugin *p, struct rf_str resource,
 				   const struct rf_kapi_ids *ids);
 /* The promise that has this one slot; NULL if none has. */
-struct rf_promise *rf_promise_of_slot(struct rf_plugin *p, struct rf_str resource, struct rf_str id);
+struct rf_promise *rf_promise_of_slot(struct rf_plugin *p, struct rf_str resource,
+				      struct rf_str id);
 /* From now on it is this container's, on disk too. */
 int rf_promise_bind(struct rf_plugin *p, struct rf_promise *m, const struct rf_held *h,
 		    struct rf_str container, struct rf_err *err);

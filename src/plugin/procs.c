@@ -18,7 +18,8 @@ static bool take_uid(struct rf_str s, char ret_uid[64])
 {
 	size_t n = 0;
 
-	while (n < s.n && n < 63 && (isxdigit((unsigned char)s.p[n]) || s.p[n] == '-' || s.p[n] == '_'))
+	while (n < s.n && n < 63 &&
+	       (isxdigit((unsigned char)s.p[n]) || s.p[n] == '-' || s.p[n] == '_'))
 		n++;
 	/* 36 with dashes; mirror pods of static ones have 32 hex digits. */
 	if (n < 32 || (n < s.n && s.p[n] != '/' && s.p[n] != '.' && s.p[n] != '\n'))
@@ -87,8 +88,8 @@ int rf_procs_pod_lives(struct rf_str uid)
 	return lives == 0 && failed != 0 ? -1 : lives;
 }
 
-int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, bool mine,
-		     size_t *ret, struct rf_err *err)
+int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, size_t *ret,
+		     struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_gpu_process *list;
@@ -100,7 +101,7 @@ int rf_procs_on_card(struct rf_plugin *p, size_t position, struct rf_str uid, bo
 	for (size_t i = 0; i < n; i++) {
 		int of_pod = rf_procs_pod_of(list[i].pid, of);
 
-		count += of_pod < 0 || (of_pod > 0 && rf_str_is(uid, of)) == mine;
+		count += of_pod < 0 || (of_pod > 0 && rf_str_is(uid, of));
 	}
 	*ret = count;
 	return 0;

@@ -110,7 +110,8 @@ void rf_promise_load(struct rf_plugin *p)
 	if (rc == -RF_NOT_FOUND)
 		return;
 	if (rc < 0 || rf_json_parse(&a, text, &all, &err) < 0) {
-		rf_warn("slots.json: %s; containers that were promised slots start again only with their "
+		rf_warn("slots.json: %s; containers that were promised slots start again only with "
+			"their "
 			"pods",
 			err.msg);
 		return;
@@ -163,7 +164,8 @@ int rf_promise_make(struct rf_plugin *p, struct rf_str resource, const struct rf
 			drop(p, i);
 	if (p->promises.n >= PROMISES_MAX)
 		return rf_fail(err, RF_EXHAUSTED, "more than %d promises are open", PROMISES_MAX);
-	*ret = new_promise(resource, rf_arena_printf(&a, "slot-%.*s", RF_STR(rf_rand_uuid(&a))), ids);
+	*ret = new_promise(resource, rf_arena_printf(&a, "slot-%.*s", RF_STR(rf_rand_uuid(&a))),
+			   ids);
 	rf_vec_push(&p->promises, *ret);
 	return 0;
 }

@@ -12,12 +12,13 @@
 static int review_token(struct rf_plugin *p, struct rf_arena *a, struct rf_str token,
 			struct rf_json **ret_user, struct rf_err *err)
 {
-	struct rf_json *review = rf_json_make(
-		a, "{'apiVersion':'authentication.k8s.io/v1','kind':'TokenReview','spec':{'token':%S}}",
-		token);
+	struct rf_json *review = rf_json_make(a,
+					      "{'apiVersion':'authentication.k8s.io/"
+					      "v1','kind':'TokenReview','spec':{'token':%S}}",
+					      token);
 
 	if (rf_plugin_create(p, a, RF_LIT("/apis/authentication.k8s.io/v1/tokenreviews"), review,
-			  &review, err) < 0)
+			     &review, err) < 0)
 		return -err->code;
 	*ret_user = rf_json_is_true(rf_json_at(review, "status", "authenticated"))
 			    ? rf_json_at(review, "status", "user")
@@ -34,15 +35,16 @@ static int review_access(struct rf_plugin *p, struct rf_arena *a, const struct r
 	struct rf_json *review;
 
 	if (rf_json_at(user, "groups") != NULL)
-		rf_json_set(a, spec, RF_LIT("groups"), rf_json_clone(a, rf_json_at(user, "groups")));
+		rf_json_set(a, spec, RF_LIT("groups"),
+			    rf_json_clone(a, rf_json_at(user, "groups")));
 	if (rf_json_at(user, "extra") != NULL)
 		rf_json_set(a, spec, RF_LIT("extra"), rf_json_clone(a, rf_json_at(user, "extra")));
 	review = rf_json_make(a,
 			      "{'apiVersion':'authorization.k8s.io/v1','kind':"
 			      "'SubjectAccessReview','spec':%j}",
 			      spec);
-	if (rf_plugin_create(p, a, RF_LIT("/apis/authorization.k8s.io/v1/subjectaccessreviews"), review,
-			  &review, err) < 0)
+	if (rf_plugin_create(p, a, RF_LIT("/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+			     review, &review, err) < 0)
 		return -err->code;
 	*ret_allowed = rf_json_is_true(rf_json_at(review, "status", "allowed"));
 	return 0;

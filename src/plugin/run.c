@@ -160,7 +160,8 @@ static int take_lock(struct rf_plugin *p, struct rf_err *err)
 		return rf_fail_errno(err, "open %s", path);
 	if (flock(p->lock, LOCK_EX | LOCK_NB) < 0)
 		return rf_fail(err, RF_CONFLICT,
-			       "%s: another agent uses this data folder; wait for its end", p->data_dir);
+			       "%s: another agent uses this data folder; wait for its end",
+			       p->data_dir);
 	return 0;
 }
 
@@ -206,7 +207,8 @@ static void watch_folders(struct rf_plugin *p)
 static int begin(struct rf_plugin *p, struct rf_err *err)
 {
 	if (!rf_str_is_dns_subdomain(p->name))
-		return rf_fail(err, RF_INVALID, "node name \"%s\": must be a DNS name", p->opts->name);
+		return rf_fail(err, RF_INVALID, "node name \"%s\": must be a DNS name",
+			       p->opts->name);
 	raise_files();
 	if (open_data(p, err) < 0 || rf_cdi_install(p, err) < 0 || rf_plugin_connect(p, err) < 0)
 		return -err->code;

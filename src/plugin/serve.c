@@ -16,19 +16,18 @@ static void box_metrics(struct rf_metrics *m, const struct rf_held *h, const str
 
 		/* A spoiled ledger still says the cap; the rest is then zero. */
 		(void)rf_fence_server_usage(b->fence, i, &u);
-		rf_card_use_metrics(
-			m, &(struct rf_card_use){
-				   .node = h->plugin->name,
-				   .tenant = rf_str(h->tenant),
-				   .ns = rf_str(h->ns),
-				   .pod = rf_str(h->pod),
-				   .container = rf_str(b->name),
-				   .index = b->grant.cards[i].index,
-				   .used = (int64_t)RF_MIN(u.used_bytes, INT64_MAX),
-				   .cap = (int64_t)u.cap_bytes,
-				   .processes = u.processes,
-				   .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX),
-				   .compute_milli = b->grant.cards[i].compute_milli });
+		rf_card_use_metrics(m, &(struct rf_card_use){
+					       .node = h->plugin->name,
+					       .tenant = rf_str(h->tenant),
+					       .ns = rf_str(h->ns),
+					       .pod = rf_str(h->pod),
+					       .container = rf_str(b->name),
+					       .index = b->grant.cards[i].index,
+					       .used = (int64_t)RF_MIN(u.used_bytes, INT64_MAX),
+					       .cap = (int64_t)u.cap_bytes,
+					       .processes = u.processes,
+					       .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX),
+					       .compute_milli = b->grant.cards[i].compute_milli });
 	}
 }
 
@@ -46,8 +45,8 @@ static void write_metrics(struct rf_plugin *p, struct rf_buf *out)
 		for (size_t i = 0; i < h->n_boxes; i++)
 			box_metrics(&m, h, &h->boxes[i]);
 	}
-	rf_metrics_int(&m, "ringfence_node_claims", RF_METRIC_GAUGE, "Claims prepared on this node.", l,
-		       1, (int64_t)p->held.n);
+	rf_metrics_int(&m, "ringfence_node_claims", RF_METRIC_GAUGE,
+		       "Claims prepared on this node.", l, 1, (int64_t)p->held.n);
 	rf_metrics_process(&m);
 	rf_metrics_write(&m, out);
 }
@@ -55,8 +54,7 @@ static void write_metrics(struct rf_plugin *p, struct rf_buf *out)
 static void metrics(struct rf_plugin *p, struct rf_http_req *req)
 {
 	rf_auto(buf) out = RF_BUF_INIT;
-	int status =
-		rf_readers_judge(p, req->arena, rf_http_get_header(req, "authorization"));
+	int status = rf_readers_judge(p, req->arena, rf_http_get_header(req, "authorization"));
 
 	if (status == 200) {
 		write_metrics(p, &out);

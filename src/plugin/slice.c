@@ -32,7 +32,7 @@ static int own_by_node(struct rf_plugin *p, struct rf_arena *a, struct rf_json *
 	struct rf_json *node;
 
 	if (rf_plugin_get(p, a, rf_kube_path(a, &RF_NODES, RF_STR_EMPTY, p->name, NULL), &node,
-			err) < 0)
+			  err) < 0)
 		return rf_wrap(err, "read node %.*s", RF_STR(p->name));
 	rf_json_set(a, rf_json_at(slice, "metadata"), RF_LIT("ownerReferences"),
 		    rf_json_make(a,
@@ -50,13 +50,13 @@ static int replace(struct rf_plugin *p, struct rf_arena *a, struct rf_json *slic
 	rf_json_set_int(a, rf_json_at(spec, "pool"), "generation",
 			rf_json_int(rf_json_at(have, "spec", "pool", "generation"), 0) + 1);
 	rf_json_set(a, object, RF_LIT("spec"), spec);
-	return rf_plugin_update(p, a,
-			      rf_kube_path(a, &RF_RESOURCESLICES, RF_STR_EMPTY, rf_kube_name(slice),
-					   NULL),
-			      object, err);
+	return rf_plugin_update(
+		p, a, rf_kube_path(a, &RF_RESOURCESLICES, RF_STR_EMPTY, rf_kube_name(slice), NULL),
+		object, err);
 }
 
-static int create(struct rf_plugin *p, struct rf_arena *a, struct rf_json *slice, struct rf_err *err)
+static int create(struct rf_plugin *p, struct rf_arena *a, struct rf_json *slice,
+		  struct rf_err *err)
 {
 	if (own_by_node(p, a, slice, err) < 0)
 		return -err->code;
@@ -101,8 +101,7 @@ int rf_slice_publish(struct rf_plugin *p, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_json *slice = rf_cards_slice(&a, &p->cards, p->name);
-	const struct rf_json *have =
-		rf_informer_get(p->slices, RF_STR_EMPTY, rf_kube_name(slice));
+	const struct rf_json *have = rf_informer_get(p->slices, RF_STR_EMPTY, rf_kube_name(slice));
 	bool write;
 	int rc = 0;
 

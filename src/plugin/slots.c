@@ -185,8 +185,8 @@ static void free_start(struct rf_start *s)
 }
 
 /* The container's own before its device exists: a spec that nobody forgets would stay for ever. */
-static int give(struct rf_start *s, struct rf_promise *m, struct rf_held *h, struct rf_str container,
-		struct rf_err *err)
+static int give(struct rf_start *s, struct rf_promise *m, struct rf_held *h,
+		struct rf_str container, struct rf_err *err)
 {
 	struct rf_plugin *p = s->slots->plugin;
 	struct rf_held_box *box = rf_held_box(h, container);
@@ -211,12 +211,14 @@ static int find_held(struct rf_start *s, const struct rf_kapi_owner *owner, stru
 
 	if (rf_plugin_pod(p, &s->arena, owner->ns, owner->pod, &pod, err) < 0)
 		return -err->code;
-	int rc = rf_plugin_claim(p, &s->arena, owner->ns, rf_pod_claim_name(&s->arena, pod), &claim, err);
+	int rc = rf_plugin_claim(p, &s->arena, owner->ns, rf_pod_claim_name(&s->arena, pod), &claim,
+				 err);
 	if (rc == -RF_NOT_FOUND)
-		return rf_fail(err, RF_FORBIDDEN,
-			       "pod %.*s/%.*s has no claim: it was not placed by ringfence; create it in "
-			       "a tenant's namespace, without nodeName and schedulerName",
-			       RF_STR(owner->ns), RF_STR(owner->pod));
+		return rf_fail(
+			err, RF_FORBIDDEN,
+			"pod %.*s/%.*s has no claim: it was not placed by ringfence; create it in "
+			"a tenant's namespace, without nodeName and schedulerName",
+			RF_STR(owner->ns), RF_STR(owner->pod));
 	return rc < 0 ? rc : rf_held_prepare(p, claim, pod, ret, err);
 }
 
@@ -229,7 +231,8 @@ static int hand_over(struct rf_start *s, struct rf_str resources, struct rf_err 
 	if (m == NULL)
 		return rf_fail(err, RF_NOT_FOUND,
 			       "these slots were not allocated by this agent; delete the pod");
-	if (rf_kapi_find_owner(&s->arena, resources, s->slots->resource, &s->ids, &owner, err) < 0 ||
+	if (rf_kapi_find_owner(&s->arena, resources, s->slots->resource, &s->ids, &owner, err) <
+		    0 ||
 	    find_held(s, &owner, &h, err) < 0)
 		return -err->code;
 	/* The kubelet knows pods by uid and tells us names: a new pod of the old one's name. */
@@ -429,20 +432,20 @@ int rf_slots_open(struct rf_plugin *p, struct rf_err *err)
 	const char *dir = rf_fs_path(&a, "%s/device-plugins", p->opts->kubelet_dir);
 
 	if (!rf_fs_exists(dir))
-		return rf_fail(err, RF_NOT_FOUND,
-			       "%s is not there; is --kubelet the kubelet's folder, and is it mounted?",
-			       dir);
+		return rf_fail(
+			err, RF_NOT_FOUND,
+			"%s is not there; is --kubelet the kubelet's folder, and is it mounted?",
+			dir);
 	p->resources = rf_grpc_client_new(
 		&p->loop, rf_fs_path(&a, "%s/pod-resources/kubelet.sock", p->opts->kubelet_dir));
 	for (size_t i = 0; rf_gpu_name(i) != NULL && i < RF_COUNT(p->slots); i++) {
 		struct rf_slots *s = &p->slots[p->n_slots++];
 
-		*s = (struct rf_slots){
-			.plugin = p,
-			.resource = rf_str(rf_gpu_name(i)),
-			.socket = rf_strdup(rf_fs_path(&a, "%s/ringfence-%zu.sock", dir, i)),
-			.sent = RF_BUF_INIT
-		};
+		*s = (struct rf_slots){ .plugin = p,
+					.resource = rf_str(rf_gpu_name(i)),
+					.socket = rf_strdup(
+						rf_fs_path(&a, "%s/ringfence-%zu.sock", dir, i)),
+					.sent = RF_BUF_INIT };
 		write_list(s, &s->sent);
 	}
 	return 0;

@@ -74,7 +74,8 @@ static void adopt(struct rf_plugin *p, const struct rf_json *claim)
 		rf_warn("claim %.*s/%.*s: %s", RF_STR(rf_kube_namespace(claim)),
 			RF_STR(rf_kube_name(claim)), err.msg);
 	else
-		rf_info("claim %s/%s: held by this node without a record; taken over", h->ns, h->name);
+		rf_info("claim %s/%s: held by this node without a record; taken over", h->ns,
+			h->name);
 }
 
 /* Once: all claims of the cluster, since nothing about a claim that can be selected by says whose node
@@ -86,14 +87,14 @@ static int read_claims(struct rf_plugin *p, struct rf_err *err)
 
 	do {
 		rf_auto(arena) a = RF_ARENA_INIT;
-		struct rf_str path = rf_kube_path(&a, &RF_RESOURCECLAIMS, RF_STR_EMPTY, RF_STR_EMPTY,
-						  NULL);
+		struct rf_str path =
+			rf_kube_path(&a, &RF_RESOURCECLAIMS, RF_STR_EMPTY, RF_STR_EMPTY, NULL);
 		struct rf_json *list, *items;
 
 		if (rf_plugin_get(p, &a,
-			       rf_arena_printf(&a, "%.*s?limit=%d%s%.*s", RF_STR(path), PAGE,
-					       next.n > 0 ? "&continue=" : "", RF_STR(next)),
-			       &list, err) < 0)
+				  rf_arena_printf(&a, "%.*s?limit=%d%s%.*s", RF_STR(path), PAGE,
+						  next.n > 0 ? "&continue=" : "", RF_STR(next)),
+				  &list, err) < 0)
 			return rf_wrap(err, "read all claims");
 		items = rf_json_at(list, "items");
 		for (size_t i = 0; i < rf_json_len(items); i++)
@@ -162,7 +163,8 @@ static bool is_over(const struct rf_held *h, const struct rf_json *pod)
 static int ask_server(struct rf_held *h, bool *ret_over, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	const struct rf_json *copy = rf_informer_get(h->plugin->pods, rf_str(h->ns), rf_str(h->pod));
+	const struct rf_json *copy =
+		rf_informer_get(h->plugin->pods, rf_str(h->ns), rf_str(h->pod));
 	struct rf_json *pod = NULL;
 	int rc = 0;
 
@@ -170,7 +172,8 @@ static int ask_server(struct rf_held *h, bool *ret_over, struct rf_err *err)
 	if (copy != NULL && rf_str_is(rf_kube_uid(copy), h->pod_uid))
 		return 0;
 	rc = rf_plugin_get(h->plugin, &a,
-			rf_kube_path(&a, &RF_PODS, rf_str(h->ns), rf_str(h->pod), NULL), &pod, err);
+			   rf_kube_path(&a, &RF_PODS, rf_str(h->ns), rf_str(h->pod), NULL), &pod,
+			   err);
 	if (rc < 0 && rc != -RF_NOT_FOUND)
 		return rf_wrap(err, "look for pod %s/%s", h->ns, h->pod);
 	*ret_over = is_over(h, pod);

@@ -481,18 +481,41 @@ static void a_claim_is_held_while_its_pod_is_on_the_card(void **state RF_UNUSED)
 	end_pod(pod);
 }
 
-static void a_whole_card_is_not_given_while_others_are_on_it(void **state RF_UNUSED)
+static void a_card_is_not_given_while_strangers_are_on_it(void **state RF_UNUSED)
 {
 	struct rf_json *pod = place("whole", &DRA_WHOLE("gpu-0"), 1);
+	struct rf_json *share = place("share", &SHARE("gpu-1", "1Gi"), 1);
 	pid_t user = use_card("0", "100Mi", "11111111-2222-4333-8444-555555555555");
+	pid_t other = use_card("1", "100Mi", "11111111-2222-4333-8444-555555555555");
 
-	WAIT_FOR(card_has(0, 1));
+	WAIT_FOR(card_has(0, 1) && card_has(1, 1));
 	refuses_to_prepare(pod, "1 processes of others are still on it");
+	refuses_to_prepare(share, "1 processes of others are still on it");
 	assert_true(nothing_is_held());
 	leave_card(user);
+	leave_card(other);
 	prepare(pod);
 	unprepare(pod);
+	prepare(share);
 	end_pod(pod);
+	end_pod(share);
+}
+
+/* Who shares a card is no stranger there. */
+static void shares_of_a_card_live_together(void **state RF_UNUSED)
+{
+	struct rf_json *one = place("one", &SHARE("gpu-0", "1Gi"), 1);
+	struct rf_json *two = place("two", &SHARE("gpu-0", "1Gi"), 1);
+
+	prepare(one);
+	pid_t user = use_card("0", "100Mi", uid_of(one));
+	WAIT_FOR(card_has(0, 1) || was_killed(user)); /* it has no fence, and little time */
+	prepare(two);
+	leave_card(user);
+	unprepare(one);
+	unprepare(two);
+	end_pod(one);
+	end_pod(two);
 }
 
 /* The API server is talked into forgetting a claim whose pod still runs: the node does not forget. */
@@ -655,7 +678,8 @@ int main(int argc, char **argv)
 		TEST(a_claim_of_another_time_is_not_prepared),
 		TEST(a_claim_is_held_while_a_process_of_its_pod_lives),
 		TEST(a_claim_is_held_while_its_pod_is_on_the_card),
-		TEST(a_whole_card_is_not_given_while_others_are_on_it),
+		TEST(a_card_is_not_given_while_strangers_are_on_it),
+		TEST(shares_of_a_card_live_together),
 		TEST(a_card_that_is_held_is_not_given_twice),
 		TEST(a_pod_that_has_ended_gets_nothing_and_gives_back),
 		TEST(a_pod_that_was_forgotten_gives_back_when_its_last_process_ends),
