@@ -123,9 +123,7 @@ static void mend_box(struct rf_held *h, struct rf_held_box *b)
 
 	if (b->fence != NULL || b->spoilt)
 		return;
-	if (fence_box(h, b, &err) == 0)
-		b->told = false;
-	else if (!b->told)
+	if (fence_box(h, b, &err) < 0 && !b->told)
 		rf_warn("claim %s/%s: %s; will be tried again", h->ns, h->name, err.msg);
 	b->told = b->fence == NULL;
 }

@@ -3,7 +3,7 @@
 
 #include "plugin/private.h"
 
-#define TOKEN_MAX (16 * 1024)
+#define TOKEN_MAX ((size_t)16 << 10)
 #define ANSWER_MS 30000
 #define STRANGERS_PER_SECOND 4
 

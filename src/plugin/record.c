@@ -5,7 +5,7 @@
 #include "node/volume.h"
 #include "plugin/private.h"
 
-#define RECORD_MAX (256 * 1024)
+#define RECORD_MAX ((size_t)256 << 10)
 #define BOXES_MAX 256
 #define CARD_BYTES_MAX (1LL << 50) /* so that sums of them fit */
 

@@ -192,7 +192,7 @@ static void raise_files(void)
 static void watch_folders(struct rf_plugin *p)
 {
 	static const char *const names[] = { "device-plugins", "plugins_registry",
-					     "plugins/" RF_DRIVER };
+					     ("plugins/" RF_DRIVER) };
 
 	for (size_t i = 0; i < RF_COUNT(p->folders); i++) {
 		rf_auto(arena) a = RF_ARENA_INIT;

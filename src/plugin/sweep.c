@@ -63,19 +63,23 @@ static bool is_held_here(const struct rf_plugin *p, const struct rf_json *claim)
 	return false;
 }
 
-static void adopt(struct rf_plugin *p, const struct rf_json *claim)
+/* A claim that makes no sense is left alone; one that cannot be written down must be tried again. */
+static int adopt(struct rf_plugin *p, const struct rf_json *claim, struct rf_err *err)
 {
-	struct rf_err err = RF_ERR_INIT;
 	struct rf_held *h;
 
 	if (!is_held_here(p, claim) || rf_held_find(p, rf_kube_uid(claim)) != NULL)
-		return;
-	if (rf_held_adopt(p, claim, &h, &err) < 0)
-		rf_warn("claim %.*s/%.*s: %s", RF_STR(rf_kube_namespace(claim)),
-			RF_STR(rf_kube_name(claim)), err.msg);
-	else
+		return 0;
+	if (rf_held_adopt(p, claim, &h, err) == 0) {
 		rf_info("claim %s/%s: held by this node without a record; taken over", h->ns,
 			h->name);
+		return 0;
+	}
+	if (err->code == RF_SYSTEM)
+		return -err->code;
+	rf_warn("claim %.*s/%.*s: %s", RF_STR(rf_kube_namespace(claim)),
+		RF_STR(rf_kube_name(claim)), err->msg);
+	return 0;
 }
 
 /* Once: all claims of the cluster, since nothing about a claim that can be selected by says whose node
@@ -98,7 +102,8 @@ static int read_claims(struct rf_plugin *p, struct rf_err *err)
 			return rf_wrap(err, "read all claims");
 		items = rf_json_at(list, "items");
 		for (size_t i = 0; i < rf_json_len(items); i++)
-			adopt(p, rf_json_item(items, i));
+			if (adopt(p, rf_json_item(items, i), err) < 0)
+				return -err->code;
 		next = rf_arena_str(&token, rf_json_str_at(list, "metadata", "continue"));
 	} while (next.n > 0);
 	return 0;
