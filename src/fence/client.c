@@ -58,11 +58,11 @@ static void close_all(const int *fds, size_t n)
 		close(fds[i]);
 }
 
-/* The reply's two descriptors, or none. */
-static bool hear_reply(int fd, int ret_fds[2])
+/* The reply's descriptors, 2 or 4; 0: it was no good. */
+static size_t hear_reply(int fd, int ret_fds[RF_FENCE_FDS])
 {
 	struct rf_fence_reply reply = { 0 };
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = { 0 };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * RF_FENCE_FDS)] = { 0 };
 	struct iovec iov = { &reply, sizeof(reply) };
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
@@ -70,7 +70,6 @@ static bool hear_reply(int fd, int ret_fds[2])
 			      .msg_controllen = sizeof(control) };
 	struct cmsghdr *c;
 	size_t count;
-	int fds[2];
 	ssize_t n;
 
 	do
@@ -78,16 +77,15 @@ static bool hear_reply(int fd, int ret_fds[2])
 	while (n < 0 && errno == EINTR);
 	c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return false;
+		return 0;
 	count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(c), sizeof(int) * (count < 2 ? count : 2));
-	if (count != 2 || n != (ssize_t)sizeof(reply) || reply.magic != RF_FENCE_MAGIC ||
-	    reply.version != RF_FENCE_VERSION || reply.status != RF_FENCE_OK) {
-		close_all(fds, count < 2 ? count : 2);
-		return false;
-	}
-	memcpy(ret_fds, fds, sizeof(fds));
-	return true;
+	memcpy(ret_fds, CMSG_DATA(c), sizeof(int) * count);
+	if ((count == 2 || count == RF_FENCE_FDS) && n == (ssize_t)sizeof(reply) &&
+	    reply.magic == RF_FENCE_MAGIC && reply.version == RF_FENCE_VERSION &&
+	    reply.status == RF_FENCE_OK && reply.fds == count)
+		return count;
+	close_all(ret_fds, count);
+	return 0;
 }
 
 /* Believes only limits that can no longer change. */
@@ -117,23 +115,28 @@ static int move_up(int fd)
 
 static bool ask_once(struct rf_terms *ret)
 {
-	int fds[2];
+	int fds[RF_FENCE_FDS];
+	size_t n = 0;
 	bool ok;
 	int fd = dial();
 
 	if (fd < 0)
 		return false;
-	ok = say_hello(fd) && hear_reply(fd, fds);
+	if (say_hello(fd))
+		n = hear_reply(fd, fds);
 	close(fd);
-	if (!ok)
+	if (n == 0)
 		return false;
 	ok = read_limits(fds[0], &ret->limits);
 	close(fds[0]);
-	if (ok)
-		ret->ledger_fd = move_up(fds[1]);
-	else
-		close(fds[1]);
-	return ok;
+	if (!ok) {
+		close_all(fds + 1, n - 1);
+		return false;
+	}
+	ret->ledger_fd = move_up(fds[1]);
+	ret->gate_fd = n == RF_FENCE_FDS ? fds[2] : -1;
+	ret->desk_fd = n == RF_FENCE_FDS ? fds[3] : -1;
+	return true;
 }
 
 bool rf_client_ask(int patience_ms, struct rf_terms *ret)

@@ -66,6 +66,8 @@ bool rf_uuid_parse(const char *text, uint8_t ret[16]);
 struct rf_terms {
 	struct rf_fence_limits limits;
 	int ledger_fd;
+	int gate_fd; /* -1: the cards are not shared by time */
+	int desk_fd;
 };
 /* Tries until patience_ms is over; 0 tries once. */
 bool rf_client_ask(int patience_ms, struct rf_terms *ret);
@@ -129,6 +131,28 @@ CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual);
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key);
 /* undo or keep, as the driver's answer r says. */
 CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, const void *key);
+
+/* --- share.c: time on the card --- */
+
+/* What a launch is, for telling how long it will take. */
+struct rf_work {
+	uint64_t key;  /* what is launched: a function and the order of its size, or a graph */
+	CUstream stream;
+	bool per_thread; /* the default stream is the thread's own */
+};
+
+/* Waits until the fence may use the card; never when the stream is capturing. */
+void rf_share_before(const struct rf_work *w);
+/* The driver took the launch. */
+void rf_share_after(const struct rf_work *w);
+/* Everything in the stream, or with all set in the context, is done. */
+void rf_share_synced(CUstream stream, bool per_thread, bool all);
+void rf_share_stream_gone(CUstream stream);
+void rf_share_capture(int change); /* captures in progress: +1, -1 */
+
+/* --- graph.c: memory of graphs, around each launch of one --- */
+CUresult rf_graph_before(CUgraphExec exec);
+void rf_graph_after(CUgraphExec exec, CUresult r);
 
 /* --- pool.c --- */
 /* Gives back what this process's pools on the card hold idle; false if there are none. */

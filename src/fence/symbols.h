@@ -50,6 +50,33 @@
 	HOOK(cuCtxSetLimit, "cuCtxSetLimit", 3010)                                                 \
 	HOOK(cuGraphAddNode, "cuGraphAddNode", 12020)                                              \
 	HOOK(cuGraphAddNode_v2, "cuGraphAddNode", 12030)                                           \
+	HOOK(cuLaunchKernel, "cuLaunchKernel", 4000)                                               \
+	HOOK(cuLaunchKernel_ptsz, "cuLaunchKernel", 4000)                                          \
+	HOOK(cuLaunchKernelEx, "cuLaunchKernelEx", 11060)                                          \
+	HOOK(cuLaunchKernelEx_ptsz, "cuLaunchKernelEx", 11060)                                     \
+	HOOK(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", 9000)                         \
+	HOOK(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel", 9000)                    \
+	HOOK(cuGraphLaunch, "cuGraphLaunch", 10000)                                                \
+	HOOK(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000)                                           \
+	HOOK(cuLaunchCooperativeKernelMultiDevice, "cuLaunchCooperativeKernelMultiDevice", 9000)   \
+	HOOK(cuLaunch, "cuLaunch", 2000)                                                           \
+	HOOK(cuLaunchGrid, "cuLaunchGrid", 2000)                                                   \
+	HOOK(cuLaunchGridAsync, "cuLaunchGridAsync", 2000)                                         \
+	HOOK(cuCtxSynchronize, "cuCtxSynchronize", 2000)                                           \
+	HOOK(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000)                                       \
+	HOOK(cuStreamSynchronize, "cuStreamSynchronize", 2000)                                     \
+	HOOK(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 2000)                                \
+	HOOK(cuEventSynchronize, "cuEventSynchronize", 2000)                                       \
+	HOOK(cuStreamDestroy, "cuStreamDestroy", 2000)                                             \
+	HOOK(cuStreamDestroy_v2, "cuStreamDestroy", 4000)                                          \
+	HOOK(cuStreamBeginCapture, "cuStreamBeginCapture", 10000)                                  \
+	HOOK(cuStreamBeginCapture_ptsz, "cuStreamBeginCapture", 10000)                             \
+	HOOK(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010)                               \
+	HOOK(cuStreamBeginCapture_v2_ptsz, "cuStreamBeginCapture", 10010)                          \
+	HOOK(cuStreamBeginCaptureToGraph, "cuStreamBeginCaptureToGraph", 12030)                    \
+	HOOK(cuStreamBeginCaptureToGraph_ptsz, "cuStreamBeginCaptureToGraph", 12030)               \
+	HOOK(cuStreamEndCapture, "cuStreamEndCapture", 10000)                                      \
+	HOOK(cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000)                                 \
 	GATE(cuMemAlloc, "cuMemAlloc", 2000)                                                       \
 	GATE(cuMemAllocPitch, "cuMemAllocPitch", 2000)                                             \
 	GATE(cuArrayCreate, "cuArrayCreate", 2000)                                                 \
@@ -84,8 +111,13 @@
 	AID(cuStreamGetCtx)                                                                        \
 	AID(cuStreamIsCapturing)                                                                   \
 	AID(cuStreamIsCapturing_ptsz)                                                              \
-	AID(cuStreamSynchronize)                                                                   \
-	AID(cuStreamSynchronize_ptsz)
+	AID(cuEventCreate)                                                                         \
+	AID(cuEventDestroy_v2)                                                                     \
+	AID(cuEventElapsedTime)                                                                    \
+	AID(cuEventQuery)                                                                          \
+	AID(cuEventRecord)                                                                         \
+	AID(cuEventRecord_ptsz)                                                                    \
+	AID(cuThreadExchangeStreamCaptureMode)
 
 #define RF_NVML_SYMBOLS(HOOK, GATE, AID)                                                           \
 	HOOK(nvmlInit, "", 0)                                                                      \

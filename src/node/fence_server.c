@@ -237,7 +237,8 @@ static void send_reply(struct guest *g, uint32_t status)
 {
 	struct rf_fence_reply reply = { .magic = RF_FENCE_MAGIC,
 					.version = RF_FENCE_VERSION,
-					.status = status };
+					.status = status,
+					.fds = status == RF_FENCE_OK ? 2 : 0 };
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = { 0 };
 	int fds[2] = { g->server->limits_fd, g->server->ledger_fd };
 	struct iovec iov = { &reply, sizeof(reply) };

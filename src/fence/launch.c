@@ -1,0 +1,264 @@
+/* Everything that puts work on a card, and everything that tells when it is done. */
+#include "fence/fence.h"
+
+/* Functions with about as many blocks take about as long; to the order of two is enough. */
+static struct rf_work kernel(CUfunction fn, uint64_t blocks, CUstream stream, bool per_thread)
+{
+	uint64_t order = 63 - (uint64_t)__builtin_clzll(blocks | 1);
+
+	return (struct rf_work){ .key = (uintptr_t)fn * 64 + order,
+				 .stream = stream,
+				 .per_thread = per_thread };
+}
+
+static uint64_t blocks_of(uint64_t x, uint64_t y, uint64_t z)
+{
+	return x * y * z;
+}
+
+#define LAUNCH(w, call)                                                                            \
+	({                                                                                         \
+		CUresult r_;                                                                       \
+		rf_share_before(&(w));                                                             \
+		r_ = (call);                                                                       \
+		if (r_ == CUDA_SUCCESS)                                                            \
+			rf_share_after(&(w));                                                      \
+		r_;                                                                                \
+	})
+
+CUresult cuLaunchKernel(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
+			unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
+			CUstream stream, void **params, void **extra)
+{
+	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunchKernel)(fn, gx, gy, gz, bx, by, bz, smem, stream, params,
+						 extra));
+}
+
+CUresult cuLaunchKernel_ptsz(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
+			     unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
+			     CUstream stream, void **params, void **extra)
+{
+	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, true);
+
+	return LAUNCH(w, RF_REAL(cuLaunchKernel_ptsz)(fn, gx, gy, gz, bx, by, bz, smem, stream,
+						      params, extra));
+}
+
+static struct rf_work configured(const CUlaunchConfig *c, CUfunction fn, bool per_thread)
+{
+	if (!c)
+		return kernel(fn, 1, NULL, per_thread);
+	return kernel(fn, blocks_of(c->gridDimX, c->gridDimY, c->gridDimZ), c->hStream, per_thread);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fn, void **params, void **extra)
+{
+	struct rf_work w = configured(config, fn, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunchKernelEx)(config, fn, params, extra));
+}
+
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction fn, void **params,
+			       void **extra)
+{
+	struct rf_work w = configured(config, fn, true);
+
+	return LAUNCH(w, RF_REAL(cuLaunchKernelEx_ptsz)(config, fn, params, extra));
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
+				   unsigned int bx, unsigned int by, unsigned int bz,
+				   unsigned int smem, CUstream stream, void **params)
+{
+	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunchCooperativeKernel)(fn, gx, gy, gz, bx, by, bz, smem,
+							    stream, params));
+}
+
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction fn, unsigned int gx, unsigned int gy,
+					unsigned int gz, unsigned int bx, unsigned int by,
+					unsigned int bz, unsigned int smem, CUstream stream,
+					void **params)
+{
+	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, true);
+
+	return LAUNCH(w, RF_REAL(cuLaunchCooperativeKernel_ptsz)(fn, gx, gy, gz, bx, by, bz, smem,
+								 stream, params));
+}
+
+/* Waits for the card of the current context only; the others' parts are counted there. */
+CUresult cuLaunchCooperativeKernelMultiDevice(const struct rf_multi_launch *list, unsigned int n,
+					      unsigned int flags)
+{
+	struct rf_work w = kernel(list && n ? list->function : NULL, 1, NULL, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunchCooperativeKernelMultiDevice)(list, n, flags));
+}
+
+CUresult cuLaunch(CUfunction fn)
+{
+	struct rf_work w = kernel(fn, 1, NULL, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunch)(fn));
+}
+
+CUresult cuLaunchGrid(CUfunction fn, int width, int height)
+{
+	struct rf_work w = kernel(fn, blocks_of((unsigned)width, (unsigned)height, 1), NULL, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunchGrid)(fn, width, height));
+}
+
+CUresult cuLaunchGridAsync(CUfunction fn, int width, int height, CUstream stream)
+{
+	struct rf_work w =
+		kernel(fn, blocks_of((unsigned)width, (unsigned)height, 1), stream, false);
+
+	return LAUNCH(w, RF_REAL(cuLaunchGridAsync)(fn, width, height, stream));
+}
+
+/* --- graphs --- */
+
+static CUresult graph(CUgraphExec exec, CUstream stream, bool per_thread,
+		      __typeof__(&cuGraphLaunch) real)
+{
+	struct rf_work w = { .key = (uintptr_t)exec, .stream = stream, .per_thread = per_thread };
+	CUresult r = rf_graph_before(exec);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = LAUNCH(w, real(exec, stream));
+	rf_graph_after(exec, r);
+	return r;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	return graph(exec, stream, false, RF_REAL(cuGraphLaunch));
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+	return graph(exec, stream, true, RF_REAL(cuGraphLaunch_ptsz));
+}
+
+/* --- the end of work --- */
+
+CUresult cuCtxSynchronize(void)
+{
+	CUresult r = RF_REAL(cuCtxSynchronize)();
+
+	if (r == CUDA_SUCCESS)
+		rf_share_synced(NULL, false, true);
+	return r;
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	CUresult r = RF_REAL(cuCtxSynchronize_v2)(ctx);
+
+	if (r == CUDA_SUCCESS)
+		rf_share_synced(NULL, false, false);
+	return r;
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	CUresult r = RF_REAL(cuStreamSynchronize)(stream);
+
+	if (r == CUDA_SUCCESS)
+		rf_share_synced(stream, false, false);
+	return r;
+}
+
+CUresult cuStreamSynchronize_ptsz(CUstream stream)
+{
+	CUresult r = RF_REAL(cuStreamSynchronize_ptsz)(stream);
+
+	if (r == CUDA_SUCCESS)
+		rf_share_synced(stream, true, false);
+	return r;
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+	CUresult r = RF_REAL(cuEventSynchronize)(event);
+
+	if (r == CUDA_SUCCESS)
+		rf_share_synced(NULL, false, false);
+	return r;
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+	rf_share_stream_gone(stream);
+	return RF_REAL(cuStreamDestroy)(stream);
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+	rf_share_stream_gone(stream);
+	return RF_REAL(cuStreamDestroy_v2)(stream);
+}
+
+/* --- captures: while one is on, the fence puts nothing of its own into any stream unasked --- */
+
+static CUresult began(CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		rf_share_capture(1);
+	return r;
+}
+
+CUresult cuStreamBeginCapture(CUstream stream)
+{
+	return began(RF_REAL(cuStreamBeginCapture)(stream));
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream stream)
+{
+	return began(RF_REAL(cuStreamBeginCapture_ptsz)(stream));
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+	return began(RF_REAL(cuStreamBeginCapture_v2)(stream, mode));
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
+{
+	return began(RF_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode));
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
+				     const void *edges, size_t n, int mode)
+{
+	return began(RF_REAL(cuStreamBeginCaptureToGraph)(stream, graph, deps, edges, n, mode));
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *deps,
+					  const void *edges, size_t n, int mode)
+{
+	return began(
+		RF_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, deps, edges, n, mode));
+}
+
+/* A capture that went wrong ends too, with an error. */
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+	CUresult r = RF_REAL(cuStreamEndCapture)(stream, graph);
+
+	rf_share_capture(-1);
+	return r;
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
+{
+	CUresult r = RF_REAL(cuStreamEndCapture_ptsz)(stream, graph);
+
+	rf_share_capture(-1);
+	return r;
+}

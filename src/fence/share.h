@@ -1,0 +1,87 @@
+/* What the processes of a fence and the arbiter of its cards tell each other about time on a card.
+ *
+ * Two memfds per fence, made by the arbiter (arbiter.h), of sealed size, so that neither side can
+ * make the other fault:
+ *   gate: written by the arbiter, read-only to everybody else (F_SEAL_FUTURE_WRITE).
+ *   desk: written by the fence's processes; the arbiter reads it, clamps it, and believes nothing
+ *         that would take time from another fence.
+ *
+ * A process sits at the desk on the same seat as at the ledger (ledger.h), so the ledger's record
+ * lock says who is alive. Clocks are CLOCK_MONOTONIC in nanoseconds. */
+#ifndef RF_FENCE_SHARE_H
+#define RF_FENCE_SHARE_H
+
+#include "fence/ledger.h"
+
+#define RF_GATE_MAGIC 0x65746167666c7201ull
+#define RF_DESK_MAGIC 0x6b736564666c7201ull
+#define RF_GATE_FREE UINT64_MAX	       /* nobody else is on the card and no limit: not even measured */
+#define RF_GATE_STANDING (UINT64_MAX - 1) /* come in at once, and say so */
+
+enum {
+	RF_TELL_BEGIN = 1, /* ring when work begins */
+	RF_TELL_END = 2,   /* ring when no work is in flight any more */
+};
+
+struct rf_gate_card {
+	uint64_t open_until; /* launches before this instant go on; 0: closed */
+	uint64_t gpu_ns;     /* what the fence was charged, in all */
+	uint32_t turn;	     /* futex: changes whenever open_until is raised */
+	uint32_t depth_us;   /* GPU work that may be in flight at once; one launch always may */
+	uint32_t tell;	     /* RF_TELL_BEGIN ... */
+	uint32_t share_milli;
+	uint64_t reserved[4];
+};
+
+struct rf_gate {
+	uint64_t magic;
+	uint32_t bytes; /* sizeof(struct rf_gate) */
+	uint32_t cards;
+	uint32_t heard; /* the last ring the arbiter has acted upon */
+	uint32_t reserved;
+	_Alignas(64) struct rf_gate_card card[RF_FENCE_CARDS];
+};
+
+/* One process on one card. Written by that process alone, under its own lock; odd seq: in the middle. */
+struct rf_desk_seat {
+	uint32_t seq;
+	uint32_t waiting;    /* threads that wait at the gate */
+	uint64_t busy_from;  /* work has been in flight since; 0: none */
+	uint64_t busy_until; /* and will be done then, as far as one can guess */
+	uint64_t gpu_ns;     /* how long work was in flight, in all, up to the last end */
+	uint64_t held_ns;    /* how long threads have waited at the gate */
+	uint64_t launches;   /* marks and launches are counted for people only */
+	uint64_t reserved[2];
+};
+
+struct rf_desk {
+	uint64_t magic;
+	uint32_t bytes; /* sizeof(struct rf_desk) */
+	uint32_t top;	/* seats at and above were never taken */
+	uint32_t ring;	/* futex: goes up to wake the arbiter */
+	uint32_t reserved;
+	_Alignas(64) struct rf_desk_seat seat[RF_FENCE_CARDS][RF_LEDGER_SEATS];
+};
+
+/* Reads a seat whole; false if its process never stops writing (or died in the middle): *ret is then
+ * the best there is. */
+static inline bool rf_desk_read(const struct rf_desk_seat *s, struct rf_desk_seat *ret)
+{
+	for (int i = 0; i < 64; i++) {
+		uint32_t before = __atomic_load_n(&s->seq, __ATOMIC_ACQUIRE);
+
+		ret->waiting = __atomic_load_n(&s->waiting, __ATOMIC_RELAXED);
+		ret->busy_from = __atomic_load_n(&s->busy_from, __ATOMIC_RELAXED);
+		ret->busy_until = __atomic_load_n(&s->busy_until, __ATOMIC_RELAXED);
+		ret->gpu_ns = __atomic_load_n(&s->gpu_ns, __ATOMIC_RELAXED);
+		ret->held_ns = __atomic_load_n(&s->held_ns, __ATOMIC_RELAXED);
+		ret->launches = __atomic_load_n(&s->launches, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		ret->seq = before;
+		if (!(before & 1) && __atomic_load_n(&s->seq, __ATOMIC_RELAXED) == before)
+			return true;
+	}
+	return false;
+}
+
+#endif
