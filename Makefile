@@ -10,7 +10,7 @@ BUILD := build-san
 MESON_FLAGS += -Db_sanitize=address,undefined -Db_lundef=false
 endif
 
-.PHONY: all up test e2e image fuzz lint format install clean help deps-build
+.PHONY: all up fence test e2e image fuzz lint format install clean help deps-build
 
 all: deps-build  ## build everything into build/
 	@test -f $(BUILD)/build.ninja || echo "Building in $(BUILD)/ (half a minute)"
@@ -25,6 +25,9 @@ deps-build:
 up: all  ## build, then run the platform on this machine (ARGS="--simulate 4xH200")
 	@deps/install run
 	@$(BUILD)/ringfence up $(ARGS)
+
+fence:  ## build the fence alone into build-fence/: a C compiler and libc are all it needs
+	@src/fence/build build-fence
 
 test: deps-build  ## build and run all tests (SANITIZE=1: under ASan and UBSan)
 	@deps/install run test
@@ -55,7 +58,7 @@ install: all  ## install under PREFIX (default /usr/local)
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) && meson install -C $(BUILD)
 
 clean:  ## remove what was built
-	@rm -rf build build-san build-fuzz
+	@rm -rf build build-san build-fuzz build-fence
 
 help:
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

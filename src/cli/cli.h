@@ -4,49 +4,16 @@
 #define RF_CLI_H
 
 #include "base/base.h"
+#include "cli/opts.h"
 #include "codec/json.h"
 #include "kube/kube.h"
 
 RF_DEFINE_AUTO_PTR(kube);
 
-enum rf_opt_type { RF_OPT_FLAG, RF_OPT_STR, RF_OPT_INT };
-
-struct rf_opt {
-	const char *name; /* "kubeconfig": --kubeconfig FILE or --kubeconfig=FILE */
-	char letter;      /* 'o', or 0 */
-	enum rf_opt_type type;
-	void *to;          /* bool *, const char **, int64_t * */
-	const char *value; /* "FILE"; NULL for flags */
-	const char *help;
-};
-
-struct rf_verb {
-	const char *name;
-	const char *summary;
-	const char *usage; /* what follows "ringfence <name>" */
-	const char *details;
-	const char *subs; /* words that may come first, for completion: "list create delete" */
-	const struct rf_opt *opts;
-	size_t n_opts;
-	bool hidden;
-	/* argv: what is left after the options, argv[0] being the first word. Returns 0 or a negative
-	 * code with err filled. A positive result is the exit status. */
-	int (*run)(int argc, char **argv, struct rf_err *err);
-};
-
-#define RF_VERB_OPTS(table) .opts = (table), .n_opts = RF_COUNT(table)
-
-extern const struct rf_verb RF_VERB_APISERVER, RF_VERB_COMPLETION, RF_VERB_CONTROL, RF_VERB_GPUS,
+extern const struct rf_verb RF_VERB_APISERVER, RF_VERB_COMPLETION, RF_VERB_CONTROL, RF_VERB_FENCE, RF_VERB_GPUS,
 	RF_VERB_MAN, RF_VERB_NODE, RF_VERB_PS, RF_VERB_RUN, RF_VERB_SHIM, RF_VERB_SIM, RF_VERB_TENANT,
 	RF_VERB_UP, RF_VERB_VERSION, RF_VERB_WHY;
 extern const struct rf_verb *const RF_VERBS[]; /* ends with NULL */
-
-/* Takes the options out of argv (they may stand anywhere before "--"), fills their targets, and
- * leaves the rest. *ret_help: --help was given. */
-int rf_opts_parse(const struct rf_verb *verb, int *argc, char **argv, bool *ret_help, struct rf_err *err);
-void rf_verb_help(const struct rf_verb *verb, struct rf_buf *out);
-/* "unexpected word": for verbs that take none, or no more. */
-int rf_cli_no_more(const struct rf_verb *verb, int argc, char **argv, struct rf_err *err);
 
 /* --- what client verbs share ------------------------------------------------------------------ */
 

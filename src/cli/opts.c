@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/opts.h"
 
 #include <stdio.h>
 

@@ -83,10 +83,15 @@ CUresult rf_reserve(struct rf_fence *f, unsigned card, uint64_t bytes)
 {
 	uint64_t cap = f->card[card].cap;
 	int saved = errno;
-	int r = rf_ledger_reserve(&f->place, card, bytes, cap);
+	int r;
 
-	if (r == -ESTALE && rf_rejoin(f))
+	if (bytes > UINT64_MAX / 2) /* no sum of such numbers means anything */
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = rf_ledger_reserve(&f->place, card, bytes, cap);
+	if (r == -ESTALE && rf_rejoin(f)) {
+		rf_context_tell(f); /* a new seat knows of no contexts */
 		r = rf_ledger_reserve(&f->place, card, bytes, cap);
+	}
 	if (r == 0)
 		__atomic_add_fetch(&f->held[card], bytes, __ATOMIC_RELAXED);
 	errno = saved;
@@ -101,12 +106,19 @@ void rf_release(struct rf_fence *f, unsigned card, uint64_t bytes)
 	rf_ledger_release(&f->place, card, bytes);
 }
 
-CUresult rf_charge_begin_on(struct rf_charge *c, struct rf_fence *f, unsigned card, uint64_t bytes)
+CUresult rf_reserve_or_squeeze(struct rf_fence *f, unsigned card, uint64_t bytes)
 {
 	CUresult r = rf_reserve(f, card, bytes);
 
 	if (r == CUDA_ERROR_OUT_OF_MEMORY && rf_pool_squeeze(f, card))
 		r = rf_reserve(f, card, bytes);
+	return r;
+}
+
+CUresult rf_charge_begin_on(struct rf_charge *c, struct rf_fence *f, unsigned card, uint64_t bytes)
+{
+	CUresult r = rf_reserve_or_squeeze(f, card, bytes);
+
 	*c = (struct rf_charge){ .fence = f, .card = card, .bytes = bytes };
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -149,7 +161,7 @@ CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual)
 	if (actual < c->bytes)
 		rf_release(c->fence, c->card, c->bytes - actual);
 	else if (actual > c->bytes)
-		r = rf_reserve(c->fence, c->card, actual - c->bytes);
+		r = rf_reserve_or_squeeze(c->fence, c->card, actual - c->bytes);
 	if (r != CUDA_SUCCESS)
 		return rf_charge_undo(c, r);
 	c->bytes = actual;
@@ -177,4 +189,71 @@ CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, con
 	memcpy(&value, key, sizeof(value));
 	rf_charge_keep(c, space, value);
 	return CUDA_SUCCESS;
+}
+
+/* The driver lets go first, then the charge goes: never the other way round. While it works, the
+ * entry is out of the table, because something new may get the same name at once. */
+CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r)
+{
+	if (r != CUDA_SUCCESS) {
+		rf_table_put(&f->table, e);
+		return r;
+	}
+	if (e->refs > 1) { /* handed out more than once */
+		struct rf_entry rest = *e;
+
+		rest.refs--;
+		rf_table_put(&f->table, &rest);
+		return r;
+	}
+	rf_table_waive(&f->table);
+	rf_release(f, e->card, e->bytes);
+	for (uint32_t m = e->space == RF_SPACE_POINTER ? e->maps : 0; m; m &= m - 1)
+		rf_release(f, (unsigned)__builtin_ctz(m), e->bytes);
+	return r;
+}
+
+bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps)
+{
+	struct rf_entry gone;
+	struct rf_entry *e;
+	bool last = false;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, space, key);
+	if (e) {
+		e->refs += (uint32_t)refs;
+		e->maps += (uint32_t)maps;
+		last = e->refs == 0 && e->maps == 0;
+	}
+	rf_table_unlock(&f->table);
+	if (!last || !rf_table_take(&f->table, space, key, &gone))
+		return false;
+	rf_charge_drop(f, &gone, CUDA_SUCCESS);
+	return true;
+}
+
+bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key)
+{
+	struct rf_entry *e;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, space, key);
+	if (e)
+		e->refs++;
+	rf_table_unlock(&f->table);
+	return e != NULL;
+}
+
+bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
+			 struct rf_entry *ret)
+{
+	struct rf_entry *e;
+	bool last;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, space, key);
+	last = e && e->refs == 1 && e->maps == 0;
+	rf_table_unlock(&f->table);
+	return last && rf_table_take(&f->table, space, key, ret);
 }

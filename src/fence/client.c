@@ -3,17 +3,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "fence/dial.h"
 #include "fence/fence.h"
 
 /* Above what programs use, so that a daemon's "close everything up to n" is less likely to hit it.
  */
 #define LEDGER_FD_FROM 500
-#define STEP_TIMEOUT_MS 2000
 #define PAUSE_MS 50
 
 static int64_t now_ms(void)
@@ -24,26 +22,11 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int dial(void)
+static bool say_hello(int fd, uint32_t wants)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = RF_FENCE_SOCKET };
-	struct timeval wait = { .tv_sec = STEP_TIMEOUT_MS / 1000 };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-static bool say_hello(int fd)
-{
-	struct rf_fence_hello hello = { .magic = RF_FENCE_MAGIC, .version = RF_FENCE_VERSION };
+	struct rf_fence_hello hello = { .magic = RF_FENCE_MAGIC,
+					.version = RF_FENCE_VERSION,
+					.wants = wants };
 	ssize_t n;
 
 	do
@@ -118,11 +101,11 @@ static bool ask_once(struct rf_terms *ret)
 	int fds[RF_FENCE_FDS];
 	size_t n = 0;
 	bool ok;
-	int fd = dial();
+	int fd = rf_fence_dial(NULL);
 
 	if (fd < 0)
 		return false;
-	if (say_hello(fd))
+	if (say_hello(fd, RF_FENCE_WANT_ALL))
 		n = hear_reply(fd, fds);
 	close(fd);
 	if (n == 0)
@@ -149,5 +132,25 @@ bool rf_client_ask(int patience_ms, struct rf_terms *ret)
 			return false;
 		nanosleep(&pause, NULL);
 	}
+	return true;
+}
+
+bool rf_client_ask_gate(int *ret_gate, int *ret_desk)
+{
+	int fds[RF_FENCE_FDS];
+	size_t n = 0;
+	int fd = rf_fence_dial(NULL);
+
+	if (fd < 0)
+		return false;
+	if (say_hello(fd, RF_FENCE_WANT_GATE))
+		n = hear_reply(fd, fds);
+	close(fd);
+	if (n != 2) {
+		close_all(fds, n);
+		return false;
+	}
+	*ret_gate = fds[0];
+	*ret_desk = fds[1];
 	return true;
 }

@@ -12,10 +12,11 @@
 #include <stdint.h>
 
 #include "fence/cuda_more.h"
-#include "fence/ledger.h"
 #include "fence/protocol.h"
+#include "fence/share.h"
 #include "fence/symbols.h"
 #include "fence/table.h"
+#include "fence/uuid.h"
 #include "gpu/nvml_abi.h"
 
 #define RF_DEVICES 64 /* CUDA ordinals the fence can tell apart */
@@ -24,16 +25,125 @@
 struct rf_card {
 	uint8_t uuid[16];
 	uint64_t cap; /* UINT64_MAX: the whole card */
+	uint64_t context_bytes; /* what a context takes for itself; 0: not known */
 };
 
-/* A pool is charged for what it has reserved from the card, used or idle. */
+/* A pool is charged for what it has reserved from the card, used or idle; see pool_book.c. */
 struct rf_pool {
-	CUmemoryPool handle;
-	int card; /* -1: not on a card */
+	CUmemoryPool handle; /* atomic; NULL: a free record */
+	int card;	     /* -1: not on a card of the fence */
+	CUresult refused;    /* what an allocation from it is answered, if not success */
+	bool fixed;	     /* a device's default pool */
+	bool fine;	     /* was seen to grow by less than a granule */
+	bool doomed;	     /* atomic: destroyed by the program, with allocations in use */
+	uint64_t granule;
 	uint64_t charged;
-	uint64_t live; /* bytes of its live allocations, as asked for */
+	uint64_t spent __attribute__((aligned(64))); /* atomic: what begun allocations may cost */
+	uint64_t done;				     /* atomic: of those that ended */
+	uint64_t limit; /* atomic: how far spent may go unasked; 0: not at all */
+};
+
+/* The driver backs the allocations of all graphs on a device from one pool. */
+struct rf_graph_pool {
+	CUdevice dev;
 	bool known;
-	bool destroyed; /* no longer to be asked; charged shrinks to live */
+	uint32_t trims; /* atomic: how often it gave memory back */
+	uint64_t charged;
+	uint64_t pending; /* of it, what launches under way may take */
+	uint64_t riding;  /* what launches under way have already, unless it is trimmed */
+};
+
+/* How long a launch of its kind takes, learned from marks. */
+struct rf_cost {
+	uint64_t key;
+	uint32_t ns;
+};
+
+/* A mark is an event behind some launches of a lane: when it is done, so are they. */
+struct rf_mark {
+	CUevent event;
+	CUevent from;	/* where their time starts on the card; NULL: at the mark before, or unknown */
+	uint64_t cost;	/* what they were thought to take */
+	uint64_t began; /* when the first of them was launched */
+	uint16_t lane;
+	uint16_t launches;
+	uint16_t kind;	/* index of their cost; RF_COSTS: of several kinds */
+};
+
+#define RF_LANES 128
+#define RF_LANE_EVENTS 16
+#define RF_MARKS 64
+#define RF_COSTS 1024
+
+/* A stream with work of this process. Its events are used in turn. */
+struct rf_lane {
+	CUcontext ctx; /* NULL: nobody's */
+	CUstream stream;
+	uint32_t thread; /* of a per-thread default stream; 0: any thread may use the stream */
+	uint8_t card;
+	uint8_t next;	     /* event */
+	uint8_t outstanding; /* marks */
+	bool silent;	     /* events cannot be had: time is guessed */
+	uint64_t idle_at;    /* when its last work was seen done; 0: never */
+	CUevent event[RF_LANE_EVENTS];
+	CUevent last; /* the newest mark's */
+	struct rf_mark open; /* launches behind the last mark */
+};
+
+/* This process on one card. */
+struct rf_pace {
+	uint64_t inflight;  /* what launches in flight are thought to take */
+	uint64_t busy_from; /* 0: nothing in flight */
+	uint64_t done_at;   /* when the work known to be done was done */
+	uint64_t gpu_ns;
+	uint64_t held_ns;
+	uint64_t launches;
+	uint32_t waiting;
+	uint32_t seat; /* where it was published last */
+	uint32_t rang; /* the ring that waits to be heard, since rang_at */
+	uint64_t rang_at;
+	bool begun;  /* the arbiter wants to know, after the launch */
+	bool orphan; /* the arbiter is gone: the process keeps to its share by itself */
+	uint64_t own_until;
+	uint64_t own_from;
+	uint64_t asked_at; /* for a new gate */
+	unsigned head, n; /* marks in flight, oldest first */
+	struct rf_mark mark[RF_MARKS];
+};
+
+/* The limits of a context that make it take memory: CU_LIMIT_STACK_SIZE and the four behind it. */
+#define RF_CONTEXT_LIMITS 5
+
+/* A context of this process, made by a call the fence saw. */
+struct rf_context {
+	struct rf_context *next;
+	CUcontext ctx;
+	CUdevice dev;
+	uint8_t card;
+	bool measured; /* base is there */
+	unsigned refs; /* primary contexts: retains not released */
+	uint64_t bytes;
+	uint64_t base[RF_CONTEXT_LIMITS]; /* what the limits took before they were first changed */
+	uint64_t extra[RF_CONTEXT_LIMITS]; /* what they take more than that, in bytes */
+};
+
+/* A multicast object keeps what is bound to it. */
+struct rf_binding {
+	struct rf_binding *next;
+	uint64_t object; /* 0: given up by this process, but others may keep it */
+	uint64_t offset;
+	uint64_t handle; /* whose memory is bound */
+	CUdevice dev;
+};
+
+/* A library, or what it takes in one context. */
+struct rf_library {
+	struct rf_library *next;
+	CUlibrary lib;
+	CUcontext ctx; /* NULL: the library itself */
+	uint64_t bytes;
+	uint8_t card;
+	bool plain; /* bytes is what its image says */
 };
 
 struct rf_fence {
@@ -49,8 +159,34 @@ struct rf_fence {
 	CUcontext primary[RF_DEVICES]; /* atomic: the primary context, if the fence saw it */
 	struct rf_table table;
 	pthread_mutex_t pool_lock;
-	unsigned pools; /* records in use lie below */
 	struct rf_pool pool[RF_POOLS];
+	unsigned pools; /* atomic: records in use lie below */
+	int devices;		    /* atomic; 0: not asked yet */
+	int current[RF_DEVICES];    /* atomic: the device's current pool + 1; 0: not known */
+	unsigned doomed;	    /* atomic: pools that are */
+	unsigned modest;	    /* allocations for which nothing is to be charged ahead */
+	uint64_t refusals[RF_FENCE_CARDS]; /* atomic: the ledger's when last looked at */
+	pthread_mutex_t graph_lock; /* comes after the pools' */
+	struct rf_graph_pool graph[RF_FENCE_CARDS];
+	bool graph_nodes;     /* atomic: some graph has allocation nodes */
+	bool graph_leaves;    /* atomic: some graph leaves allocations behind */
+	unsigned graph_execs; /* atomic: executable graphs with allocation nodes */
+	pthread_mutex_t context_lock; /* held while contexts come and go */
+	struct rf_context *contexts;
+	uint32_t context_cards; /* atomic: a bit per card with a context of this process */
+	pthread_mutex_t bind_lock;
+	struct rf_binding *bindings;
+	pthread_mutex_t module_lock; /* held while memory taken by a load is measured */
+	pthread_mutex_t library_lock;
+	struct rf_library *libraries;
+	const struct rf_gate *gate; /* atomic; NULL: the cards are not shared by time */
+	struct rf_desk *desk;
+	int captures; /* atomic: stream captures in progress */
+	pthread_mutex_t pace_lock; /* guards what follows */
+	struct rf_pace pace[RF_FENCE_CARDS];
+	uint64_t working[RF_LANES / 64]; /* lanes with launches or marks in flight */
+	struct rf_lane lane[RF_LANES];
+	struct rf_cost cost[RF_COSTS];
 };
 
 /* --- join.c: from nothing to limits and a seat --- */
@@ -59,8 +195,8 @@ struct rf_fence {
 struct rf_fence *rf_join(void);
 /* Sits down again after the seat was lost. False: could not. */
 bool rf_rejoin(struct rf_fence *f);
-/* The 16 bytes in "GPU-xxxxxxxx-xxxx-..." or "MIG-...". */
-bool rf_uuid_parse(const char *text, uint8_t ret[16]);
+/* The fence if this process has joined it, else NULL; never asks. */
+struct rf_fence *rf_joined(void);
 
 /* --- client.c: the handshake --- */
 struct rf_terms {
@@ -71,6 +207,8 @@ struct rf_terms {
 };
 /* Tries until patience_ms is over; 0 tries once. */
 bool rf_client_ask(int patience_ms, struct rf_terms *ret);
+/* A new gate and desk after the arbiter died; asks once. */
+bool rf_client_ask_gate(int *ret_gate, int *ret_desk);
 
 /* --- real.c: the driver's own functions --- */
 
@@ -118,6 +256,8 @@ CUresult rf_current_card(struct rf_fence *f, unsigned *ret_card);
 uint64_t rf_room(struct rf_fence *f, unsigned card); /* cap - used, never below 0 */
 
 CUresult rf_reserve(struct rf_fence *f, unsigned card, uint64_t bytes);
+/* The same, after giving back what pools hold idle if it does not fit. */
+CUresult rf_reserve_or_squeeze(struct rf_fence *f, unsigned card, uint64_t bytes);
 void rf_release(struct rf_fence *f, unsigned card, uint64_t bytes);
 
 /* Joins, finds the current context's card, reserves and makes room in the table. */
@@ -131,6 +271,16 @@ CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual);
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key);
 /* undo or keep, as the driver's answer r says. */
 CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, const void *key);
+/* The driver was asked to let go of what e, taken from the table, stands for and said r: gives the
+ * charge back, or puts e back. Returns r. */
+CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r);
+/* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. */
+bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps);
+/* One more reference if the thing is known. */
+bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key);
+/* Takes the thing out if one reference is all that holds it. */
+bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
+			 struct rf_entry *ret);
 
 /* --- share.c: time on the card --- */
 
@@ -145,21 +295,60 @@ struct rf_work {
 void rf_share_before(const struct rf_work *w);
 /* The driver took the launch. */
 void rf_share_after(const struct rf_work *w);
-/* Everything in the stream, or with all set in the context, is done. */
-void rf_share_synced(CUstream stream, bool per_thread, bool all);
+/* Everything in the stream of the current context is done. */
+void rf_share_synced(CUstream stream, bool per_thread);
+/* Everything in the context is done; NULL: the current one. */
+void rf_share_synced_all(CUcontext ctx);
 void rf_share_stream_gone(CUstream stream);
-void rf_share_capture(int change); /* captures in progress: +1, -1 */
+void rf_share_context_gone(CUcontext ctx); /* before it goes */
+void rf_share_capture(int change);	   /* captures in progress: +1, -1 */
+bool rf_capturing(void); /* any, in this process */
+/* Takes the descriptors over: maps and closes them. False: they are no good. */
+bool rf_share_open(struct rf_fence *f, int gate_fd, int desk_fd);
 
-/* --- graph.c: memory of graphs, around each launch of one --- */
-CUresult rf_graph_before(CUgraphExec exec);
-void rf_graph_after(CUgraphExec exec, CUresult r);
+/* --- graph.c: memory of graphs --- */
 
-/* --- pool.c --- */
-/* Gives back what this process's pools on the card hold idle; false if there are none. */
+/* What a launch reserved; fence NULL: nothing. */
+struct rf_graph_launch {
+	struct rf_fence *fence;
+	CUgraphExec exec;
+	CUstream stream;
+	bool per_thread;
+	uint32_t cards; /* a bit per card it has allocations on */
+	uint32_t rides; /* and of them, where it has its memory already */
+	uint32_t trims[RF_FENCE_CARDS];
+	uint64_t bytes[RF_FENCE_CARDS];
+};
+
+/* Around each launch of a graph; after only if before was a success. */
+CUresult rf_graph_before(struct rf_graph_launch *g, CUgraphExec exec, CUstream stream,
+			 bool per_thread);
+void rf_graph_after(struct rf_graph_launch *g, CUresult r);
+/* An allocation node is about to be made. */
+void rf_graph_expect(struct rf_fence *f);
+/* Gives back what graphs on the card hold idle; false if they hold nothing. */
+bool rf_graph_squeeze(struct rf_fence *f, unsigned card);
+/* Brings the charges up to date. */
+void rf_graph_refresh(struct rf_fence *f);
+
+/* --- context.c --- */
+/* Says at the ledger on which cards the process has contexts. */
+void rf_context_tell(struct rf_fence *f);
+
+/* --- module.c --- */
+/* The context is gone, and what libraries took in it. */
+void rf_module_context_gone(struct rf_fence *f, CUcontext ctx);
+
+/* --- ipc.c --- */
+/* A pointer or mipmap that may be mapped external memory was freed. */
+void rf_ipc_buffer_gone(struct rf_fence *f, uint64_t key);
+
+/* --- pool_book.c --- */
+/* Gives back what this process's pools and graphs hold idle on the card; false if there are none. */
 bool rf_pool_squeeze(struct rf_fence *f, unsigned card);
-/* Brings the pools' charges up to date. */
+/* Brings the charges of pools and graphs up to date. */
 void rf_pool_refresh(struct rf_fence *f);
-/* The pooled pointer is gone. */
-void rf_pool_freed(struct rf_fence *f, const struct rf_entry *e);
+/* Something was freed that is not in the table. */
+void rf_pool_freed(struct rf_fence *f);
 
 #endif

@@ -26,33 +26,6 @@ static struct rf_fence *fence_pages(void)
 	return f;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-bool rf_uuid_parse(const char *text, uint8_t ret[16])
-{
-	const char *p = strchr(text, '-');
-	unsigned digits = 0;
-
-	for (p = p ? p + 1 : text; *p && digits < 32; p++) {
-		int d = hex_digit(*p);
-
-		if (*p == '-')
-			continue;
-		if (d < 0)
-			return false;
-		ret[digits / 2] = (uint8_t)(digits % 2 ? ret[digits / 2] | d : d << 4);
-		digits++;
-	}
-	return digits == 32 && *p == '\0';
-}
-
 static bool accept_limits(struct rf_fence *f, const struct rf_fence_limits *limits)
 {
 	f->any_cap = false;
@@ -64,6 +37,7 @@ static bool accept_limits(struct rf_fence *f, const struct rf_fence_limits *limi
 		if (!rf_uuid_parse(uuid, f->card[i].uuid))
 			return false;
 		f->card[i].cap = l->memory_bytes ? l->memory_bytes : UINT64_MAX;
+		f->card[i].context_bytes = l->context_bytes;
 		f->any_cap = f->any_cap || l->memory_bytes != 0;
 	}
 	f->cards = limits->count;
@@ -89,6 +63,8 @@ static bool ask_and_sit(struct rf_fence *f, int patience_ms)
 		return false;
 	}
 	f->place = place;
+	if (terms.gate_fd >= 0 && !f->gate && !rf_share_open(f, terms.gate_fd, terms.desk_fd))
+		return false;
 	return true;
 }
 
@@ -117,6 +93,13 @@ struct rf_fence *rf_join(void)
 		errno = saved;
 	}
 	return __atomic_load_n(&f->joined, __ATOMIC_ACQUIRE) ? f : NULL;
+}
+
+struct rf_fence *rf_joined(void)
+{
+	struct rf_fence *f = __atomic_load_n(&the_fence, __ATOMIC_RELAXED);
+
+	return f && __atomic_load_n(&f->joined, __ATOMIC_ACQUIRE) ? f : NULL;
 }
 
 bool rf_rejoin(struct rf_fence *f)

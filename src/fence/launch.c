@@ -126,12 +126,13 @@ static CUresult graph(CUgraphExec exec, CUstream stream, bool per_thread,
 		      __typeof__(&cuGraphLaunch) real)
 {
 	struct rf_work w = { .key = (uintptr_t)exec, .stream = stream, .per_thread = per_thread };
-	CUresult r = rf_graph_before(exec);
+	struct rf_graph_launch g;
+	CUresult r = rf_graph_before(&g, exec, stream, per_thread);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = LAUNCH(w, real(exec, stream));
-	rf_graph_after(exec, r);
+	rf_graph_after(&g, r);
 	return r;
 }
 
@@ -152,7 +153,7 @@ CUresult cuCtxSynchronize(void)
 	CUresult r = RF_REAL(cuCtxSynchronize)();
 
 	if (r == CUDA_SUCCESS)
-		rf_share_synced(NULL, false, true);
+		rf_share_synced_all(NULL);
 	return r;
 }
 
@@ -161,7 +162,7 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	CUresult r = RF_REAL(cuCtxSynchronize_v2)(ctx);
 
 	if (r == CUDA_SUCCESS)
-		rf_share_synced(NULL, false, false);
+		rf_share_synced_all(ctx);
 	return r;
 }
 
@@ -170,7 +171,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 	CUresult r = RF_REAL(cuStreamSynchronize)(stream);
 
 	if (r == CUDA_SUCCESS)
-		rf_share_synced(stream, false, false);
+		rf_share_synced(stream, false);
 	return r;
 }
 
@@ -179,16 +180,7 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream)
 	CUresult r = RF_REAL(cuStreamSynchronize_ptsz)(stream);
 
 	if (r == CUDA_SUCCESS)
-		rf_share_synced(stream, true, false);
-	return r;
-}
-
-CUresult cuEventSynchronize(CUevent event)
-{
-	CUresult r = RF_REAL(cuEventSynchronize)(event);
-
-	if (r == CUDA_SUCCESS)
-		rf_share_synced(NULL, false, false);
+		rf_share_synced(stream, true);
 	return r;
 }
 
@@ -206,59 +198,73 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 
 /* --- captures: while one is on, the fence puts nothing of its own into any stream unasked --- */
 
-static CUresult began(CUresult r)
-{
-	if (r == CUDA_SUCCESS)
-		rf_share_capture(1);
-	return r;
-}
+/* Counted before it begins: nothing of the fence's own may be in the making then. */
+#define CAPTURE(call)                                                                              \
+	({                                                                                         \
+		CUresult r_;                                                                       \
+		rf_share_capture(1);                                                               \
+		r_ = (call);                                                                       \
+		if (r_ != CUDA_SUCCESS)                                                            \
+			rf_share_capture(-1);                                                      \
+		r_;                                                                                \
+	})
 
 CUresult cuStreamBeginCapture(CUstream stream)
 {
-	return began(RF_REAL(cuStreamBeginCapture)(stream));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture)(stream));
 }
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream)
 {
-	return began(RF_REAL(cuStreamBeginCapture_ptsz)(stream));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture_ptsz)(stream));
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
-	return began(RF_REAL(cuStreamBeginCapture_v2)(stream, mode));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture_v2)(stream, mode));
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
 {
-	return began(RF_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode));
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
 				     const void *edges, size_t n, int mode)
 {
-	return began(RF_REAL(cuStreamBeginCaptureToGraph)(stream, graph, deps, edges, n, mode));
+	return CAPTURE(RF_REAL(cuStreamBeginCaptureToGraph)(stream, graph, deps, edges, n, mode));
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *deps,
 					  const void *edges, size_t n, int mode)
 {
-	return began(
+	return CAPTURE(
 		RF_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, deps, edges, n, mode));
 }
 
-/* A capture that went wrong ends too, with an error. */
+/* A capture that went wrong ends too, with an error; one that was not there does not. */
+static CUresult end_capture(CUstream stream, CUgraph *graph, __typeof__(&cuStreamEndCapture) real,
+			    __typeof__(&cuStreamIsCapturing) is_capturing)
+{
+	int before = 0, after = 0;
+	CUresult r;
+
+	is_capturing(stream, &before);
+	r = real(stream, graph);
+	is_capturing(stream, &after);
+	if (before && !after)
+		rf_share_capture(-1);
+	return r;
+}
+
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
-	CUresult r = RF_REAL(cuStreamEndCapture)(stream, graph);
-
-	rf_share_capture(-1);
-	return r;
+	return end_capture(stream, graph, RF_REAL(cuStreamEndCapture),
+			   RF_REAL(cuStreamIsCapturing));
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 {
-	CUresult r = RF_REAL(cuStreamEndCapture_ptsz)(stream, graph);
-
-	rf_share_capture(-1);
-	return r;
+	return end_capture(stream, graph, RF_REAL(cuStreamEndCapture_ptsz),
+			   RF_REAL(cuStreamIsCapturing_ptsz));
 }

@@ -116,6 +116,11 @@ static uint64_t sum_of(const struct rf_ledger *l, unsigned card)
 	return sum;
 }
 
+uint64_t rf_ledger_sum(const struct rf_ledger_place *p, unsigned card)
+{
+	return sum_of(p->ledger, card);
+}
+
 static bool is_ledger(const struct rf_ledger_place *p)
 {
 	struct stat st;
@@ -127,6 +132,7 @@ static void clear_seat(struct rf_ledger *l, unsigned seat)
 {
 	for (unsigned card = 0; card < RF_FENCE_CARDS; card++)
 		__atomic_store_n(&l->used[card][seat], 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->seat[seat].contexts, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->seat[seat].pid, 0, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&l->seat[seat].generation, 1, __ATOMIC_RELEASE);
 }
@@ -235,6 +241,12 @@ void rf_ledger_release(struct rf_ledger_place *p, unsigned card, uint64_t bytes)
 		;
 }
 
+void rf_ledger_mark(struct rf_ledger_place *p, uint32_t cards)
+{
+	if (still_mine(p))
+		__atomic_store_n(&p->ledger->seat[p->seat].contexts, cards, __ATOMIC_RELAXED);
+}
+
 static pid_t sitter(const struct rf_ledger_place *p, unsigned seat)
 {
 	return seat == p->seat ? getpid() : rf_ledger_holder(p->fd, seat);
@@ -260,7 +272,9 @@ size_t rf_ledger_list(const struct rf_ledger_place *p, unsigned card, struct rf_
 
 	for (unsigned i = 0, top = top_of(p->ledger); i < top; i++) {
 		uint64_t bytes = __atomic_load_n(&p->ledger->used[card][i], __ATOMIC_RELAXED);
-		pid_t pid = bytes == 0 ? 0 : sitter(p, i);
+		uint32_t contexts =
+			__atomic_load_n(&p->ledger->seat[i].contexts, __ATOMIC_RELAXED);
+		pid_t pid = bytes != 0 || contexts >> card & 1 ? sitter(p, i) : 0;
 
 		if (pid <= 0)
 			continue;

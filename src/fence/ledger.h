@@ -25,12 +25,14 @@
 #include "fence/protocol.h"
 
 #define RF_LEDGER_MAGIC 0x7265676465666c72ull
-#define RF_LEDGER_VERSION 1u
+#define RF_LEDGER_VERSION 2u
 #define RF_LEDGER_SEATS 256
 
 struct rf_ledger_seat {
 	uint32_t pid;	     /* as the process sees itself; 0: nobody */
 	uint32_t generation; /* goes up whenever the seat changes hands */
+	uint32_t contexts;   /* a bit per card on which the process has a context */
+	uint32_t reserved;
 };
 
 struct rf_ledger {
@@ -75,6 +77,10 @@ int rf_ledger_reserve(struct rf_ledger_place *p, unsigned card, uint64_t bytes, 
 bool rf_ledger_lost(const struct rf_ledger_place *p);
 /* Never blocks, takes no lock. */
 void rf_ledger_release(struct rf_ledger_place *p, unsigned card, uint64_t bytes);
+/* Notes on which cards the process has contexts, a bit for each. Takes no lock. */
+void rf_ledger_mark(struct rf_ledger_place *p, uint32_t cards);
+/* What all seats say, without a look at who still sits there. */
+uint64_t rf_ledger_sum(const struct rf_ledger_place *p, unsigned card);
 /* What living processes hold on the card. */
 uint64_t rf_ledger_used(const struct rf_ledger_place *p, unsigned card);
 
@@ -82,8 +88,8 @@ struct rf_ledger_process {
 	pid_t pid; /* in the caller's pid namespace */
 	uint64_t bytes;
 };
-/* The living processes that hold bytes on the card; returns how many there are, fills up to room.
- */
+/* The living processes that hold bytes or have a context on the card; returns how many there are,
+ * fills up to room. */
 size_t rf_ledger_list(const struct rf_ledger_place *p, unsigned card, struct rf_ledger_process *ret,
 		      size_t room);
 

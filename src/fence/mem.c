@@ -19,17 +19,6 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 	return rf_charge_end(&c, r, RF_SPACE_POINTER, dptr);
 }
 
-CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
-{
-	struct rf_charge c;
-	CUresult r = rf_charge_begin(&c, rf_footprint(bytes));
-
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = RF_REAL(cuMemAllocManaged)(dptr, bytes, flags);
-	return rf_charge_end(&c, r, RF_SPACE_POINTER, dptr);
-}
-
 static uint64_t times(uint64_t a, uint64_t b)
 {
 	uint64_t product;
@@ -59,22 +48,6 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 	return r;
 }
 
-/* The driver frees first, then the charge goes: never the other way round. While it works, the
- * entry is out of the table, because a new allocation may get the same address at once. */
-static CUresult drop(struct rf_fence *f, const struct rf_entry *e, CUresult r)
-{
-	if (r != CUDA_SUCCESS) {
-		rf_table_put(&f->table, e);
-		return r;
-	}
-	rf_table_waive(&f->table);
-	if (e->pooled)
-		rf_pool_freed(f, e);
-	else
-		rf_release(f, e->card, e->bytes);
-	return r;
-}
-
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct rf_fence *f = rf_join();
@@ -82,37 +55,16 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e))
-		return RF_REAL(cuMemFree_v2)(dptr);
-	return drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
-}
+	if (!rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e)) {
+		CUresult r = RF_REAL(cuMemFree_v2)(dptr);
 
-static CUresult free_async(CUdeviceptr dptr, CUstream stream, __typeof__(&cuMemFreeAsync) real,
-			   __typeof__(&cuStreamIsCapturing) is_capturing)
-{
-	struct rf_fence *f = rf_join();
-	struct rf_entry e;
-	int capturing = 0;
-
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
-	/* A captured free happens when the graph runs, if ever: the charge stays. */
-	if (is_capturing(stream, &capturing) == CUDA_SUCCESS && capturing)
-		return real(dptr, stream);
-	if (!rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e))
-		return real(dptr, stream);
-	return drop(f, &e, real(dptr, stream));
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
-{
-	return free_async(dptr, stream, RF_REAL(cuMemFreeAsync), RF_REAL(cuStreamIsCapturing));
-}
-
-CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
-{
-	return free_async(dptr, stream, RF_REAL(cuMemFreeAsync_ptsz),
-			  RF_REAL(cuStreamIsCapturing_ptsz));
+		if (r == CUDA_SUCCESS) {
+			rf_ipc_buffer_gone(f, dptr);
+			rf_pool_freed(f);
+		}
+		return r;
+	}
+	return rf_charge_drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
 }
 
 /* --- arrays --- */
@@ -256,7 +208,7 @@ CUresult cuArrayDestroy(CUarray array)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!rf_table_take(&f->table, RF_SPACE_ARRAY, (uintptr_t)array, &e))
 		return RF_REAL(cuArrayDestroy)(array);
-	return drop(f, &e, RF_REAL(cuArrayDestroy)(array));
+	return rf_charge_drop(f, &e, RF_REAL(cuArrayDestroy)(array));
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
@@ -266,7 +218,12 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_table_take(&f->table, RF_SPACE_MIPMAP, (uintptr_t)array, &e))
-		return RF_REAL(cuMipmappedArrayDestroy)(array);
-	return drop(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
+	if (!rf_table_take(&f->table, RF_SPACE_MIPMAP, (uintptr_t)array, &e)) {
+		CUresult r = RF_REAL(cuMipmappedArrayDestroy)(array);
+
+		if (r == CUDA_SUCCESS)
+			rf_ipc_buffer_gone(f, (uintptr_t)array);
+		return r;
+	}
+	return rf_charge_drop(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
 }

@@ -1,10 +1,11 @@
-/* Stream-ordered allocations. A pool takes memory from the card in pieces of its own and keeps what
- * is freed, so the pool is charged for what it has reserved, not for what its allocations add up
- * to.
- *
- * An allocation first reserves what the pool may have to fetch; afterwards the pool is asked what
- * it holds. Anything it fetched beyond that must fit too, or the allocation is undone. */
-#include "fence/fence.h"
+/* Stream-ordered allocations. Most go through as pool_book.c says, without a question to the
+ * driver. Where nothing is charged ahead, an allocation reserves what the pool has to fetch, under
+ * the lock, and asks the pool afterwards; anything it fetched beyond that must fit too, or the
+ * allocation is undone. */
+#include "fence/pool.h"
+
+#define COST_MOST ((uint64_t)1 << 60)
+#define FINE ((uint64_t)2 << 20) /* a page of the card */
 
 struct request {
 	CUdeviceptr *dptr;
@@ -12,156 +13,8 @@ struct request {
 	CUmemoryPool pool;
 	CUstream stream;
 	bool per_thread;
+	bool named; /* the program named the pool */
 };
-
-/* The lock is held while the driver works. A driver that calls its own exported functions by name
- * comes back here on the same thread; such a call is part of one already accounted for. */
-static _Thread_local bool inside;
-
-static bool enter(struct rf_fence *f)
-{
-	if (inside)
-		return false;
-	pthread_mutex_lock(&f->pool_lock);
-	inside = true;
-	return true;
-}
-
-static void leave(struct rf_fence *f)
-{
-	inside = false;
-	pthread_mutex_unlock(&f->pool_lock);
-}
-
-static uint64_t pool_says(CUmemoryPool pool, int attribute)
-{
-	cuuint64_t n = 0;
-
-	return RF_REAL(cuMemPoolGetAttribute)(pool, attribute, &n) == CUDA_SUCCESS ? n : UINT64_MAX;
-}
-
-static struct rf_pool *slot_of(struct rf_fence *f, CUmemoryPool handle)
-{
-	for (unsigned i = 0; i < f->pools; i++) {
-		if (f->pool[i].known && !f->pool[i].destroyed && f->pool[i].handle == handle)
-			return &f->pool[i];
-	}
-	return NULL;
-}
-
-static struct rf_pool *add(struct rf_fence *f, CUmemoryPool handle, int card)
-{
-	for (unsigned i = 0; i < RF_POOLS; i++) {
-		if (!f->pool[i].known) {
-			f->pool[i] =
-				(struct rf_pool){ .handle = handle, .card = card, .known = true };
-			f->pools = i < f->pools ? f->pools : i + 1;
-			return &f->pool[i];
-		}
-	}
-	return NULL;
-}
-
-/* Pools nobody created: one per device, there from the start. */
-static struct rf_pool *adopt_default(struct rf_fence *f, CUmemoryPool handle)
-{
-	int n = 0;
-
-	RF_REAL(cuDeviceGetCount)(&n);
-	for (CUdevice dev = 0; dev < n && dev < RF_DEVICES; dev++) {
-		CUmemoryPool pool = NULL;
-		unsigned card;
-
-		if (RF_REAL(cuDeviceGetDefaultMemPool)(&pool, dev) == CUDA_SUCCESS &&
-		    pool == handle && rf_card_of(f, dev, &card) == CUDA_SUCCESS)
-			return add(f, handle, (int)card);
-	}
-	return NULL;
-}
-
-/* Lowers or raises the charge to what the pool has reserved. Of a pool that cannot be asked, that
- * is at least its live allocations. */
-static CUresult match(struct rf_fence *f, struct rf_pool *p)
-{
-	uint64_t reserved = p->destroyed
-				    ? UINT64_MAX
-				    : pool_says(p->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-	CUresult r;
-
-	if (reserved == UINT64_MAX || reserved < p->live)
-		reserved = p->live;
-	if (reserved <= p->charged) {
-		rf_release(f, (unsigned)p->card, p->charged - reserved);
-		p->charged = reserved;
-		return CUDA_SUCCESS;
-	}
-	r = rf_reserve(f, (unsigned)p->card, reserved - p->charged);
-	if (r == CUDA_SUCCESS)
-		p->charged = reserved;
-	return r;
-}
-
-/* What the pool may have to fetch beyond its idle bytes. */
-static uint64_t lacking(const struct rf_pool *p, uint64_t bytes)
-{
-	uint64_t idle = p->charged - p->live;
-
-	return bytes > idle ? bytes - idle : 0;
-}
-
-/* Idle bytes of this process are its own to give back. False if there is no pool on the card. */
-static bool squeeze(struct rf_fence *f, int card)
-{
-	bool any = false;
-
-	for (unsigned i = 0; i < f->pools; i++) {
-		struct rf_pool *p = &f->pool[i];
-
-		if (!p->known || p->destroyed || p->card != card)
-			continue;
-		RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
-		match(f, p);
-		any = true;
-	}
-	return any;
-}
-
-bool rf_pool_squeeze(struct rf_fence *f, unsigned card)
-{
-	bool any;
-
-	if (!enter(f))
-		return false;
-	any = squeeze(f, (int)card);
-	leave(f);
-	return any;
-}
-
-void rf_pool_refresh(struct rf_fence *f)
-{
-	if (!enter(f))
-		return;
-	for (unsigned i = 0; i < f->pools; i++) {
-		if (f->pool[i].known && !f->pool[i].destroyed && f->pool[i].card >= 0)
-			match(f, &f->pool[i]);
-	}
-	leave(f);
-}
-
-static CUresult make_room(struct rf_fence *f, struct rf_pool *p, uint64_t bytes)
-{
-	uint64_t need = lacking(p, bytes);
-	CUresult r = need ? rf_reserve(f, (unsigned)p->card, need) : CUDA_SUCCESS;
-
-	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-		squeeze(f, p->card);
-		need = lacking(p, bytes);
-		r = rf_reserve(f, (unsigned)p->card, need);
-	}
-	if (r == CUDA_SUCCESS)
-		p->charged += need;
-	return r;
-}
 
 static CUresult call(const struct request *q)
 {
@@ -171,106 +24,217 @@ static CUresult call(const struct request *q)
 		       : RF_REAL(cuMemAllocFromPoolAsync)(q->dptr, q->bytes, q->pool, q->stream);
 }
 
-/* The pool took more than there was room for: hand it all back, waiting for the stream if need be.
- */
-static void undo(struct rf_fence *f, struct rf_pool *p, const struct request *q)
+static CUresult call_unnamed(const struct request *q)
 {
-	if (q->per_thread) {
-		RF_REAL(cuMemFreeAsync_ptsz)(*q->dptr, q->stream);
-		RF_REAL(cuStreamSynchronize_ptsz)(q->stream);
-	} else {
-		RF_REAL(cuMemFreeAsync)(*q->dptr, q->stream);
-		RF_REAL(cuStreamSynchronize)(q->stream);
-	}
-	RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
-	match(f, p);
+	return q->per_thread ? RF_REAL(cuMemAllocAsync_ptsz)(q->dptr, q->bytes, q->stream)
+			     : RF_REAL(cuMemAllocAsync)(q->dptr, q->bytes, q->stream);
 }
 
-/* Under the pool lock, with room in the table. */
-static CUresult take(struct rf_fence *f, struct rf_pool *p, const struct request *q)
+static CUresult call_as_asked(const struct request *q)
 {
-	CUresult r = make_room(f, p, q->bytes);
+	return q->named ? call(q) : call_unnamed(q);
+}
 
+/* --- without a question --- */
+
+/* The most a pool grows for it. Small ones share a granule, of which less than the size of one stays
+ * unused; that is paid for here, and the last granule once for all. */
+static uint64_t cost_of(const struct rf_pool *p, uint64_t bytes)
+{
+	uint64_t step = bytes <= p->granule / 32 ? 512 : p->granule;
+	uint64_t n;
+
+	if (bytes > COST_MOST / 2)
+		return COST_MOST;
+	n = (bytes + step - 1) / step * step;
+	return step == 512 ? n + n / 16 : n;
+}
+
+static bool spend(struct rf_pool *p, uint64_t cost)
+{
+	uint64_t now = __atomic_add_fetch(&p->spent, cost, __ATOMIC_SEQ_CST);
+
+	if (now <= __atomic_load_n(&p->limit, __ATOMIC_SEQ_CST))
+		return true;
+	__atomic_sub_fetch(&p->spent, cost, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+static CUresult call_and_tell(struct rf_pool *p, const struct request *q, uint64_t cost)
+{
+	CUresult r;
+
+	rf_pool_inside = true;
+	r = call(q);
+	rf_pool_inside = false;
+	__atomic_add_fetch(&p->done, cost, __ATOMIC_RELEASE);
+	return r;
+}
+
+/* --- to the byte, with the lock held and the limit shut --- */
+
+/* What fits into idle bytes should not make the pool grow, and is undone if it does. */
+static CUresult make_room(struct rf_fence *f, struct rf_pool *p, uint64_t bytes)
+{
+	uint64_t step = p->fine ? FINE : p->granule;
+	uint64_t used = rf_pool_says(p, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+
+	if (used <= p->charged && bytes <= p->charged - used)
+		return CUDA_SUCCESS;
+	return rf_pool_raise(f, p, p->charged + (bytes + step - 1) / step * step);
+}
+
+/* Hands back an allocation that made the pool take more than there was room for. */
+static void undo(struct rf_fence *f, struct rf_pool *p, const struct request *q)
+{
+	int mode = rf_pool_relax();
+
+	if (q->per_thread)
+		RF_REAL(cuMemFreeAsync_ptsz)(*q->dptr, q->stream);
+	else
+		RF_REAL(cuMemFreeAsync)(*q->dptr, q->stream);
+	if (!rf_capturing())
+		RF_REAL(cuCtxSynchronize)();
+	RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
+	rf_pool_match(f, p);
+	rf_pool_restore(mode);
+}
+
+static CUresult try_exactly(struct rf_fence *f, struct rf_pool *p, const struct request *q)
+{
+	CUresult r = rf_pool_match_exactly(f, p);
+
+	if (r == CUDA_SUCCESS)
+		r = make_room(f, p, q->bytes);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = call(q);
 	if (r != CUDA_SUCCESS) {
-		match(f, p);
+		rf_pool_match(f, p);
 		return r;
 	}
-	p->live += q->bytes;
-	r = match(f, p);
-	if (r != CUDA_SUCCESS) {
-		p->live -= q->bytes;
+	r = rf_pool_match(f, p);
+	if (r != CUDA_SUCCESS)
 		undo(f, p, q);
-	}
 	return r;
 }
 
-static CUresult take_and_enter(struct rf_fence *f, struct rf_pool *p, const struct request *q)
+/* Refused only after everything idle was given back. */
+static CUresult allocate_exactly(struct rf_fence *f, struct rf_pool *p, const struct request *q)
 {
-	struct rf_entry e = { .bytes = q->bytes,
-			      .owner = (uint64_t)(p - f->pool),
-			      .pooled = true,
-			      .space = RF_SPACE_POINTER,
-			      .card = (uint8_t)p->card };
 	CUresult r;
 
-	if (!rf_table_room(&f->table))
+	if (q->bytes > COST_MOST / 2)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = take(f, p, q);
-	if (r != CUDA_SUCCESS) {
-		rf_table_waive(&f->table);
+	if (q->bytes > f->card[p->card].cap) /* and counted as refused */
+		return rf_reserve(f, (unsigned)p->card, q->bytes);
+	r = try_exactly(f, p, q);
+	if (r != CUDA_ERROR_OUT_OF_MEMORY)
 		return r;
+	rf_pool_squeeze_locked(f, p->card);
+	rf_graph_squeeze(f, (unsigned)p->card);
+	return try_exactly(f, p, q);
+}
+
+static CUresult allocate_slowly(struct rf_fence *f, struct rf_pool *p, const struct request *q,
+				uint64_t cost)
+{
+	CUresult r = CUDA_SUCCESS;
+	bool ahead;
+
+	if (!rf_pool_enter(f))
+		return call(q);
+	if (rf_pool_wanted(f))
+		rf_pool_give_way(f);
+	__atomic_add_fetch(&p->spent, cost, __ATOMIC_SEQ_CST);
+	ahead = cost < COST_MOST && rf_pool_advance(f, p);
+	if (!ahead) {
+		__atomic_sub_fetch(&p->spent, cost, __ATOMIC_SEQ_CST);
+		r = allocate_exactly(f, p, q);
 	}
-	e.key = *q->dptr;
-	rf_table_put(&f->table, &e);
+	rf_pool_leave(f);
+	if (!ahead)
+		return r;
+	r = call_and_tell(p, q, cost);
+	/* A large one may have cost much less than it could have. */
+	if (cost > RF_POOL_AHEAD_LEAST && rf_pool_enter(f)) {
+		if (!rf_pool_advance(f, p))
+			rf_pool_match(f, p);
+		rf_pool_leave(f);
+	}
 	return r;
 }
 
-/* A captured allocation becomes a graph node, whose memory nobody counts yet. */
-static CUresult no_capture(struct rf_fence *f, const struct request *q)
+static CUresult allocate(struct rf_fence *f, struct rf_pool *p, const struct request *q)
+{
+	uint64_t cost;
+
+	if (rf_pool_inside || p->card < 0)
+		return call(q);
+	cost = cost_of(p, q->bytes);
+	if (cost < COST_MOST && !rf_pool_wanted(f) && spend(p, cost))
+		return call_and_tell(p, q, cost);
+	return allocate_slowly(f, p, q, cost);
+}
+
+/* --- the driver's functions --- */
+
+static CUresult is_capturing(CUstream stream, bool per_thread, bool *ret)
 {
 	int status = 0;
-	CUresult r = q->per_thread ? RF_REAL(cuStreamIsCapturing_ptsz)(q->stream, &status)
-				   : RF_REAL(cuStreamIsCapturing)(q->stream, &status);
+	CUresult r = CUDA_SUCCESS;
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	return status && f->any_cap ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+	if (rf_capturing())
+		r = per_thread ? RF_REAL(cuStreamIsCapturing_ptsz)(stream, &status)
+			       : RF_REAL(cuStreamIsCapturing)(stream, &status);
+	*ret = status != 0;
+	return r;
 }
 
-static CUresult allocate(struct rf_fence *f, const struct request *q)
+/* A captured allocation becomes a node of a graph, which counts when the graph is launched; the pool
+ * only lends its properties. */
+static CUresult capture_or_allocate(struct rf_fence *f, struct rf_pool *p, const struct request *q)
 {
-	CUresult r = no_capture(f, q);
-	struct rf_pool *p;
+	bool capturing;
+	CUresult r = is_capturing(q->stream, q->per_thread, &capturing);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!enter(f))
-		return call(q);
-	p = slot_of(f, q->pool);
 	if (!p)
-		p = adopt_default(f, q->pool);
-	if (p && p->card >= 0)
-		r = take_and_enter(f, p, q);
-	else if (p || !f->any_cap)
-		r = call(q);
-	else
-		r = CUDA_ERROR_NOT_SUPPORTED;
-	leave(f);
-	return r;
+		return f->any_cap ? CUDA_ERROR_NOT_SUPPORTED : call_as_asked(q);
+	if (p->refused != CUDA_SUCCESS)
+		return p->refused;
+	if (!capturing)
+		return allocate(f, p, q);
+	rf_graph_expect(f);
+	return call_as_asked(q);
+}
+
+static bool is_primary(struct rf_fence *f, CUcontext ctx, CUdevice *ret_dev)
+{
+	for (CUdevice dev = 0; dev < rf_pool_devices(f); dev++) {
+		if (__atomic_load_n(&f->primary[dev], __ATOMIC_RELAXED) == ctx) {
+			*ret_dev = dev;
+			return true;
+		}
+	}
+	return false;
 }
 
 /* The device a stream works on; the default streams belong to the current context. */
-static CUresult device_of(CUstream stream, CUdevice *ret_dev)
+static CUresult device_of(struct rf_fence *f, CUstream stream, CUdevice *ret_dev)
 {
-	CUcontext ctx;
+	CUcontext ctx = NULL;
 	CUresult r;
 
+	*ret_dev = 0;
+	if (rf_pool_devices(f) == 1)
+		return CUDA_SUCCESS;
 	if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		return RF_REAL(cuCtxGetDevice)(ret_dev);
 	r = RF_REAL(cuStreamGetCtx)(stream, &ctx);
+	if (r == CUDA_SUCCESS && ctx && is_primary(f, ctx, ret_dev))
+		return r;
 	if (r == CUDA_SUCCESS)
 		r = RF_REAL(cuCtxPushCurrent_v2)(ctx);
 	if (r != CUDA_SUCCESS)
@@ -281,153 +245,95 @@ static CUresult device_of(CUstream stream, CUdevice *ret_dev)
 }
 
 /* Names the pool that the driver would pick, so that the one charged is the one used. */
-static CUresult alloc_async(CUdeviceptr *dptr, size_t bytes, CUstream stream, bool per_thread)
+static CUresult alloc_async(struct request q)
 {
-	struct request q = {
-		.dptr = dptr, .bytes = bytes, .stream = stream, .per_thread = per_thread
-	};
 	struct rf_fence *f = rf_join();
+	struct rf_pool *p = NULL;
 	CUdevice dev;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!dptr)
+	if (rf_pool_inside)
+		return call_unnamed(&q);
+	if (!q.dptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = device_of(stream, &dev);
+	r = device_of(f, q.stream, &dev);
 	if (r == CUDA_SUCCESS)
-		r = RF_REAL(cuDeviceGetMemPool)(&q.pool, dev);
-	return r == CUDA_SUCCESS ? allocate(f, &q) : r;
+		r = rf_pool_current(f, dev, &p);
+	if (r != CUDA_SUCCESS)
+		return r;
+	q.pool = p ? p->handle : NULL;
+	return capture_or_allocate(f, p, &q);
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-	return alloc_async(dptr, bytes, stream, false);
+	return alloc_async((struct request){ dptr, bytes, NULL, stream, false, false });
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-	return alloc_async(dptr, bytes, stream, true);
+	return alloc_async((struct request){ dptr, bytes, NULL, stream, true, false });
 }
 
-static CUresult alloc_from_pool(struct request q)
+static CUresult alloc_from_pool(const struct request *q)
 {
 	struct rf_fence *f = rf_join();
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	return q.dptr ? allocate(f, &q) : CUDA_ERROR_INVALID_VALUE;
+	if (rf_pool_inside)
+		return call(q);
+	if (!q->dptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	return capture_or_allocate(f, rf_pool_known(f, q->pool), q);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
 				 CUstream stream)
 {
-	return alloc_from_pool((struct request){ dptr, bytes, pool, stream, false });
+	return alloc_from_pool(&(struct request){ dptr, bytes, pool, stream, false, true });
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
 				      CUstream stream)
 {
-	return alloc_from_pool((struct request){ dptr, bytes, pool, stream, true });
+	return alloc_from_pool(&(struct request){ dptr, bytes, pool, stream, true, true });
 }
 
-/* A pool of managed memory does not say what it has reserved on which card. */
-static CUresult card_for(struct rf_fence *f, const CUmemPoolProps *props, int *ret_card)
-{
-	unsigned card = 0;
-	CUresult r;
-
-	if (!props || (f->any_cap && props->allocType == RF_CU_MEM_ALLOCATION_TYPE_MANAGED))
-		return props ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-	*ret_card = -1;
-	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_SUCCESS;
-	r = rf_card_of(f, props->location.id, &card);
-	if (r == CUDA_SUCCESS)
-		*ret_card = (int)card;
-	return r;
-}
-
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
+/* Only what does not come from a pool is in the table: plain allocations, imported pointers. */
+static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool per_thread,
+			   __typeof__(&cuMemFreeAsync) real)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_pool *p;
-	int card;
+	struct rf_entry e;
+	bool capturing;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	r = card_for(f, props, &card);
+	r = is_capturing(stream, per_thread, &capturing);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!enter(f))
-		return RF_REAL(cuMemPoolCreate)(pool, props);
-	r = RF_REAL(cuMemPoolCreate)(pool, props);
-	p = r == CUDA_SUCCESS ? add(f, *pool, card) : NULL;
-	if (r == CUDA_SUCCESS && !p) {
-		RF_REAL(cuMemPoolDestroy)(*pool);
-		r = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	leave(f);
+	/* A captured free happens when the graph runs, if ever: charges stay. */
+	if (capturing)
+		return real(dptr, stream);
+	if (rf_table_may_hold(&f->table, dptr) &&
+	    rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e))
+		return rf_charge_drop(f, &e, real(dptr, stream));
+	r = real(dptr, stream);
+	if (r == CUDA_SUCCESS)
+		rf_pool_freed(f);
 	return r;
 }
 
-/* Once the last allocation of a destroyed pool is gone, so is its record. */
-static void match_or_drop(struct rf_fence *f, struct rf_pool *p)
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
-	if (p->card >= 0)
-		match(f, p);
-	if (p->destroyed && p->live == 0)
-		*p = (struct rf_pool){ 0 };
+	return free_async(dptr, stream, false, RF_REAL(cuMemFreeAsync));
 }
 
-CUresult cuMemPoolDestroy(CUmemoryPool pool)
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
 {
-	struct rf_fence *f = rf_join();
-	struct rf_pool *p;
-	CUresult r;
-
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
-	if (!enter(f))
-		return RF_REAL(cuMemPoolDestroy)(pool);
-	p = slot_of(f, pool);
-	r = RF_REAL(cuMemPoolDestroy)(pool);
-	if (r == CUDA_SUCCESS && p) {
-		p->destroyed = true;
-		match_or_drop(f, p);
-	}
-	leave(f);
-	return r;
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
-{
-	struct rf_fence *f = rf_join();
-	struct rf_pool *p;
-	CUresult r;
-
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
-	if (!enter(f))
-		return RF_REAL(cuMemPoolTrimTo)(pool, keep);
-	r = RF_REAL(cuMemPoolTrimTo)(pool, keep);
-	p = slot_of(f, pool);
-	if (p && p->card >= 0)
-		match(f, p);
-	leave(f);
-	return r;
-}
-
-/* What is freed stays with a living pool until it says otherwise, when next asked. */
-void rf_pool_freed(struct rf_fence *f, const struct rf_entry *e)
-{
-	struct rf_pool *p = &f->pool[e->owner];
-	bool own = enter(f);
-
-	p->live -= e->bytes < p->live ? e->bytes : p->live;
-	if (p->destroyed)
-		match_or_drop(f, p);
-	if (own)
-		leave(f);
+	return free_async(dptr, stream, true, RF_REAL(cuMemFreeAsync_ptsz));
 }

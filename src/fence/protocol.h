@@ -29,6 +29,15 @@
 struct rf_fence_hello {
 	uint32_t magic;
 	uint32_t version;
+	uint32_t wants; /* RF_FENCE_WANT_... */
+	uint32_t reserved;
+};
+
+enum {
+	RF_FENCE_WANT_ALL = 0,
+	/* The gate and the desk alone, after an arbiter died. Not the ledger: to close a second
+	 * descriptor of it would give up the seat. */
+	RF_FENCE_WANT_GATE = 1,
 };
 
 enum rf_fence_status {

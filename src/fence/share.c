@@ -1,21 +1,819 @@
+/* Time on the card, seen from a process that uses it.
+ *
+ * A launch goes on at once while the fence's gate is open (share.h) and not too much work is in
+ * flight; otherwise its thread waits. What is in flight is guessed from what launches of the same
+ * kind took before, and known from marks: events put behind some launches, never more than one per
+ * MARK_LEAST of work. So an ordinary launch costs a clock, a lock nobody else wants and some sums.
+ *
+ * What counts is how long work was in flight, by the card's own clock where there are marks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "fence/fence.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define MARK_LEAST (100 * US) /* work between two marks, at least and */
+#define MARK_MOST (1 * MS)    /* at most, if launches are that short */
+#define UNKNOWN (1 * MS)      /* what a launch of a new kind is thought to take */
+#define GAP (50 * US)	      /* after such a pause the card's clock is read anew */
+#define NAP_LEAST (20 * US)
+#define NAP_MOST (2 * MS)
+#define SILENCE (100 * MS) /* an arbiter that says nothing for so long is gone */
+#define OWN_LEASE (5 * MS) /* of a process that must pace itself */
+#define DEPTH_OWN (2 * MS)
+#define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
+
+/* The launch this thread is in. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
+	struct rf_lane *lane; /* NULL: not paced */
+	unsigned kind;
+	uint32_t tid;
+} mine;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* --- the desk --- */
+
+static void publish(struct rf_fence *f, unsigned card, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
+
+	__atomic_store_n(&s->seq, s->seq | 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n(&s->waiting, p->waiting, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->busy_from, p->busy_from, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->busy_until, p->busy_from ? most(now, p->done_at + p->inflight) : 0,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&s->gpu_ns, p->gpu_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->held_ns, p->held_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->launches, p->launches, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->seq, (s->seq | 1) + 1, __ATOMIC_RELEASE);
+}
+
+static void ring(struct rf_fence *f, struct rf_pace *p, uint64_t now)
+{
+	int saved = errno;
+
+	p->rang = __atomic_add_fetch(&f->desk->ring, 1, __ATOMIC_ACQ_REL);
+	p->rang_at = p->rang_at ? p->rang_at : now;
+	syscall(SYS_futex, &f->desk->ring, FUTEX_WAKE, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
+/* Whether the arbiter still hears. */
+static void check_arbiter(const struct rf_gate *gate, struct rf_pace *p, uint64_t now)
+{
+	uint32_t heard = __atomic_load_n(&gate->heard, __ATOMIC_ACQUIRE);
+
+	if (__atomic_load_n(&gate->magic, __ATOMIC_RELAXED) != RF_GATE_MAGIC)
+		p->orphan = true;
+	if (p->rang_at == 0)
+		return;
+	if ((int32_t)(heard - p->rang) >= 0)
+		p->rang_at = 0;
+	else if (now - p->rang_at > SILENCE)
+		p->orphan = true;
+}
+
+static void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t cost,
+		  uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+
+	p->busy_from = now;
+	p->done_at = now;
+	publish(f, card, now + cost);
+	p->begun = __atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) & RF_TELL_BEGIN;
+}
+
+static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+	uint64_t until = most(p->busy_from, least(now, p->done_at));
+
+	p->gpu_ns += until - p->busy_from;
+	if (p->orphan) {
+		uint32_t share = g->share_milli ? least(g->share_milli, 1000) : 1000;
+
+		p->own_from = until + (until - p->busy_from) * (1000 - share) / share;
+		p->own_until = 0;
+	}
+	p->busy_from = 0;
+	p->inflight = 0;
+	publish(f, card, now);
+	if (__atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) & RF_TELL_END)
+		ring(f, p, now);
+}
+
+/* --- what launches take --- */
+
+static unsigned kind_of(struct rf_fence *f, uint64_t key)
+{
+	unsigned i = (unsigned)((key * 0x9e3779b97f4a7c15ull) >> 54) % RF_COSTS;
+
+	if (f->cost[i].key != key)
+		f->cost[i] = (struct rf_cost){ .key = key };
+	return i;
+}
+
+static uint64_t cost_of(const struct rf_fence *f, unsigned kind)
+{
+	return f->cost[kind].ns ? f->cost[kind].ns : UNKNOWN;
+}
+
+/* A quarter of the way to the new value, or all of it if that is far. */
+static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t took)
+{
+	uint64_t each = least(took / m->launches, 1000 * MS);
+	uint32_t *ns;
+
+	if (m->kind >= RF_COSTS)
+		return;
+	ns = &f->cost[m->kind].ns;
+	if (*ns == 0 || each > 2ull * *ns || each < *ns / 2)
+		*ns = (uint32_t)most(each, 1);
+	else
+		*ns = (uint32_t)most((3ull * *ns + each) / 4, 1);
+}
+
+/* --- lanes --- */
+
+static void set_working(struct rf_fence *f, const struct rf_lane *l)
+{
+	unsigned i = (unsigned)(l - f->lane);
+	uint64_t bit = 1ull << i % 64;
+
+	if (l->outstanding || l->open.launches)
+		f->working[i / 64] |= bit;
+	else
+		f->working[i / 64] &= ~bit;
+}
+
+/* The next lane with work from i on; NULL: none. */
+static struct rf_lane *next_working(struct rf_fence *f, unsigned i)
+{
+	for (; i < RF_LANES; i = (i / 64 + 1) * 64) {
+		uint64_t left = f->working[i / 64] >> i % 64;
+
+		if (left)
+			return &f->lane[i + (unsigned)__builtin_ctzll(left)];
+	}
+	return NULL;
+}
+
+#define FOR_WORKING(f, l)                                                                          \
+	for (struct rf_lane *l = next_working(f, 0); l;                                            \
+	     l = next_working(f, (unsigned)(l - (f)->lane) + 1))
+
+static uint32_t thread_id(void)
+{
+	if (mine.tid == 0)
+		mine.tid = (uint32_t)syscall(SYS_gettid);
+	return mine.tid;
+}
+
+/* CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2. */
+static bool is_default(CUstream s)
+{
+	return (uintptr_t)s <= 2;
+}
+
+static uint32_t thread_of(CUstream stream, bool per_thread)
+{
+	if ((uintptr_t)stream == 2 || (per_thread && !stream))
+		return thread_id();
+	return 0;
+}
+
+static void clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
+{
+	struct rf_pace *p = &f->pace[l->card];
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < p->n; i++) {
+		struct rf_mark *m = &p->mark[(p->head + i) % RF_MARKS];
+
+		if (&f->lane[m->lane] != l)
+			p->mark[(p->head + kept++) % RF_MARKS] = *m;
+		else
+			p->inflight -= least(p->inflight, m->cost);
+	}
+	p->n = kept;
+	p->inflight -= least(p->inflight, l->open.cost);
+	for (unsigned i = 0; destroy && i < RF_LANE_EVENTS; i++)
+		if (l->event[i])
+			RF_REAL(cuEventDestroy_v2)(l->event[i]);
+	memset(l, 0, sizeof(*l));
+	set_working(f, l);
+}
+
+#define PROBES 16
+
+/* The stream's lane; a new one takes the place of a lane without work if there is no empty one. */
+static struct rf_lane *lane_of(struct rf_fence *f, CUcontext ctx, CUstream stream, uint32_t thread)
+{
+	uint64_t h = ((uintptr_t)ctx ^ (uintptr_t)stream * 31 ^ thread) * 0x9e3779b97f4a7c15ull;
+	struct rf_lane *room = NULL;
+	unsigned card;
+
+	if ((uintptr_t)stream == 1)
+		stream = NULL;
+	for (unsigned i = 0; i < PROBES; i++) {
+		struct rf_lane *l = &f->lane[((h >> 50) + i) % RF_LANES];
+
+		if (l->ctx == ctx && l->stream == stream && l->thread == thread)
+			return l;
+		if (!room && (!l->ctx || (l->outstanding == 0 && l->open.launches == 0)))
+			room = l;
+	}
+	if (!room || rf_current_card(f, &card) != CUDA_SUCCESS)
+		return NULL;
+	if (room->ctx)
+		clear(f, room, true);
+	*room = (struct rf_lane){
+		.ctx = ctx, .stream = stream, .thread = thread, .card = (uint8_t)card
+	};
+	return room;
+}
+
+/* --- marks --- */
+
+static bool is_capturing(const struct rf_lane *l)
+{
+	int status = 0;
+	CUresult r;
+
+	if (is_default(l->stream) && !l->thread)
+		return true; /* any capture of a blocking stream would suffer */
+	r = l->thread ? RF_REAL(cuStreamIsCapturing_ptsz)(l->stream, &status)
+		      : RF_REAL(cuStreamIsCapturing)(l->stream, &status);
+	return r != CUDA_SUCCESS || status != 0;
+}
+
+/* Whether this thread may put an event into the lane now. */
+static bool may_mark(struct rf_fence *f, const struct rf_lane *l)
+{
+	CUcontext ctx = NULL;
+
+	if (l->silent || l->outstanding >= RF_LANE_EVENTS - 2)
+		return false;
+	if (l->thread && l->thread != thread_id())
+		return false;
+	if (__atomic_load_n(&f->captures, __ATOMIC_RELAXED) > 0 && is_capturing(l))
+		return false;
+	return RF_REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS && ctx == l->ctx;
+}
+
+static CUevent record(struct rf_lane *l)
+{
+	CUevent *e = &l->event[l->next];
+	CUresult r = CUDA_SUCCESS;
+
+	if (!*e)
+		r = RF_REAL(cuEventCreate)(e, 0);
+	if (r == CUDA_SUCCESS)
+		r = l->thread ? RF_REAL(cuEventRecord_ptsz)(*e, l->stream)
+			      : RF_REAL(cuEventRecord)(*e, l->stream);
+	if (r != CUDA_SUCCESS) {
+		l->silent = true;
+		return NULL;
+	}
+	l->next = (uint8_t)((l->next + 1) % RF_LANE_EVENTS);
+	return *e;
+}
+
+/* Puts a mark behind the lane's open launches. */
+static void mark(struct rf_fence *f, struct rf_lane *l)
+{
+	struct rf_pace *p = &f->pace[l->card];
+	CUevent e;
+
+	if (l->open.launches == 0 || p->n == RF_MARKS || !may_mark(f, l))
+		return;
+	e = record(l);
+	if (!e)
+		return;
+	l->open.event = e;
+	if (!l->open.from)
+		l->open.from = l->last;
+	l->open.lane = (uint16_t)(l - f->lane);
+	p->mark[(p->head + p->n++) % RF_MARKS] = l->open;
+	l->outstanding++;
+	l->last = e;
+	l->open = (struct rf_mark){ 0 };
+}
+
+/* The work of m is done; it took so long on the card, 0 if that is not known. */
+static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l, uint64_t took,
+		 uint64_t now)
+{
+	struct rf_pace *p = &f->pace[l->card];
+
+	p->inflight -= least(p->inflight, m->cost);
+	p->done_at = least(now, most(p->done_at, m->began) + (took ? took : m->cost));
+	if (l->outstanding == 0)
+		l->idle_at = now;
+	if (took && m->launches)
+		learn(f, m, took);
+}
+
+static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
+{
+	struct rf_lane *l = &f->lane[m->lane];
+	float ms = 0;
+
+	l->outstanding--;
+	set_working(f, l);
+	if (!m->from || RF_REAL(cuEventElapsedTime)(&ms, m->from, m->event) != CUDA_SUCCESS)
+		ms = 0;
+	done(f, m, l, ms > 0 ? (uint64_t)((double)ms * 1e6) : 0, now);
+}
+
+static void presume_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
+{
+	struct rf_mark open = l->open;
+
+	l->open = (struct rf_mark){ 0 };
+	set_working(f, l);
+	done(f, &open, l, 0, now);
+}
+
+/* Launches that no mark follows are believed to be done after twice their time. */
+static bool anything_open(struct rf_fence *f, unsigned card, uint64_t now)
+{
+	bool any = false;
+
+	FOR_WORKING(f, l)
+	{
+		if (l->card != card || l->open.launches == 0)
+			continue;
+		if (now < l->open.began + 2 * l->open.cost + MS)
+			any = true;
+		else
+			presume_done(f, l, now);
+	}
+	return any;
+}
+
+/* Takes away the marks that are done. With it, the end of the work, if it is one. */
+static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+	uint64_t late[RF_LANES / 64] = { 0 }; /* lanes whose oldest mark is not done */
+	unsigned n = p->n, kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct rf_mark m = p->mark[(p->head + i) % RF_MARKS];
+		uint64_t bit = 1ull << m.lane % 64;
+
+		if (!(late[m.lane / 64] & bit) &&
+		    RF_REAL(cuEventQuery)(m.event) != CUDA_ERROR_NOT_READY) {
+			harvested(f, &m, now);
+			continue;
+		}
+		late[m.lane / 64] |= bit;
+		p->mark[(p->head + kept++) % RF_MARKS] = m;
+	}
+	p->n = kept;
+	if (p->busy_from && p->n == 0 && !anything_open(f, card, now))
+		end(f, g, card, now);
+}
+
+static void mark_all(struct rf_fence *f, unsigned card)
+{
+	FOR_WORKING(f, l)
+	if (l->card == card)
+		mark(f, l);
+}
+
+/* --- waiting --- */
+
+/* Until when the fence may launch, by the arbiter or by the process's own pacing. */
+static uint64_t open_until(struct rf_fence *f, const struct rf_gate_card *g, struct rf_pace *p,
+			   uint64_t now)
+{
+	if (!p->orphan)
+		return __atomic_load_n(&g->open_until, __ATOMIC_ACQUIRE);
+	if (now < p->own_from)
+		return 0;
+	if (p->own_until == 0)
+		p->own_until = now + OWN_LEASE;
+	return p->own_until;
+}
+
+static uint64_t depth_of(const struct rf_gate_card *g, const struct rf_pace *p)
+{
+	return p->orphan ? DEPTH_OWN : g->depth_us * US;
+}
+
+/* The arbiter is gone: perhaps there is a new one. Without the lock, since it may take a while. */
+static void ask_again(struct rf_fence *f, struct rf_pace *p, uint64_t now)
+{
+	int gate, desk;
+	bool ok;
+
+	if (now - p->asked_at < SILENCE)
+		return;
+	p->asked_at = now;
+	pthread_mutex_unlock(&f->pace_lock);
+	ok = rf_client_ask_gate(&gate, &desk);
+	pthread_mutex_lock(&f->pace_lock);
+	if (ok && p->orphan)
+		rf_share_open(f, gate, desk);
+}
+
+static void nap(const struct rf_gate_card *g, uint32_t turn, uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u) };
+
+	syscall(SYS_futex, &g->turn, FUTEX_WAIT, turn, &t, NULL, 0);
+}
+
+/* How long to sleep: up to the guessed end of what is in flight, if anything is. */
+static uint64_t nap_for(const struct rf_pace *p, bool open, uint64_t depth, uint64_t now)
+{
+	uint64_t first = p->n ? p->mark[p->head].cost : p->inflight;
+	uint64_t passed = now - least(now, p->done_at);
+
+	if (p->orphan && p->busy_from == 0)
+		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
+	if (p->busy_from == 0)
+		return SILENCE;
+	first = open ? first : p->inflight;
+	return most(NAP_LEAST, least((first - least(first, passed)) / 2, NAP_MOST));
+}
+
+/* Under the lock, which it gives up to sleep. */
+static void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
+{
+	struct rf_pace *p = &f->pace[card];
+	uint64_t began = now_ns(), now = began, told = began;
+	int mode = RELAXED, saved = errno;
+	bool asked = false;
+
+	RF_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+	p->waiting++;
+	for (;; now = now_ns()) {
+		const struct rf_gate_card *g = &f->gate->card[card];
+		uint32_t turn = __atomic_load_n(&g->turn, __ATOMIC_ACQUIRE);
+		uint64_t until, depth;
+		bool open;
+
+		check_arbiter(f->gate, p, now);
+		if (p->orphan)
+			ask_again(f, p, now);
+		g = &f->gate->card[card];
+		until = open_until(f, g, p, now);
+		depth = depth_of(g, p);
+		open = now < until;
+		if (until == RF_GATE_FREE)
+			break;
+		mark_all(f, card);
+		harvest(f, g, card, now);
+		if (p->busy_from) /* it takes longer than was guessed, perhaps */
+			publish(f, card, now);
+		if (open && (p->inflight == 0 || p->inflight + cost <= depth))
+			break;
+		if (!open && !p->orphan && (!asked || now - told > SILENCE / 2)) {
+			asked = true;
+			told = now;
+			publish(f, card, now);
+			ring(f, p, now);
+		}
+		uint64_t ns = nap_for(p, open, depth, now);
+		pthread_mutex_unlock(&f->pace_lock);
+		nap(g, turn, ns);
+		pthread_mutex_lock(&f->pace_lock);
+	}
+	p->waiting--;
+	p->held_ns += now - began;
+	publish(f, card, now);
+	RF_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+	errno = saved;
+}
+
+/* --- launches --- */
+
+static uint64_t mark_at(uint64_t depth)
+{
+	return most(MARK_LEAST, least(depth / 4, MARK_MOST));
+}
+
+/* The work of before should be over by now. What no mark follows is believed to be. */
+static void after_pause(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
+			uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+
+	harvest(f, g, card, now);
+	if (p->n > 0 || p->busy_from == 0)
+		return;
+	FOR_WORKING(f, l)
+	if (l->card == card && l->open.launches)
+		presume_done(f, l, now);
+	end(f, g, card, now);
+}
+
+/* The lane's next launch starts a mark of its own. After a pause the card says when. */
+static void open_mark(struct rf_fence *f, struct rf_lane *l, uint64_t now)
+{
+	l->open = (struct rf_mark){ .began = now, .kind = (uint16_t)mine.kind };
+	if (l->outstanding == 0 && (l->idle_at == 0 || now > l->idle_at + GAP) && may_mark(f, l))
+		l->open.from = record(l);
+}
+
+static bool paced(struct rf_fence *f, const struct rf_lane *l)
+{
+	return __atomic_load_n(&f->captures, __ATOMIC_RELAXED) == 0 ||
+	       (is_default(l->stream) && !l->thread) || !is_capturing(l);
+}
+
+/* Under the lock. */
+static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const struct rf_work *w)
+{
+	const struct rf_gate_card *g = &f->gate->card[l->card];
+	struct rf_pace *p = &f->pace[l->card];
+	uint64_t now = now_ns(), cost;
+
+	if (p->busy_from && now > p->done_at + p->inflight + GAP)
+		after_pause(f, g, l->card, now);
+	mine.kind = kind_of(f, w->key);
+	cost = cost_of(f, mine.kind);
+	if (f->cost[mine.kind].ns == 0)
+		mark(f, l); /* so that the time of what is new is its own */
+	if (now >= open_until(f, g, p, now) ||
+	    (p->inflight && p->inflight + cost > depth_of(g, p))) {
+		wait_turn(f, l->card, cost);
+		l = lane_of(f, ctx, w->stream, thread_of(w->stream, w->per_thread));
+		if (!l)
+			return;
+		g = &f->gate->card[l->card];
+		now = now_ns();
+	}
+	if (__atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_FREE && !p->orphan)
+		return;
+	mine.lane = l;
+	if (l->open.launches == 0)
+		open_mark(f, l, now);
+	if (p->busy_from == 0)
+		begin(f, g, l->card, cost, now);
+}
 
 void rf_share_before(const struct rf_work *w)
 {
+	struct rf_fence *f = rf_joined();
+	const struct rf_gate *gate = f ? __atomic_load_n(&f->gate, __ATOMIC_ACQUIRE) : NULL;
+	CUcontext ctx = NULL;
+	struct rf_lane *l;
+
+	mine.lane = NULL;
+	if (!gate || (f->cards == 1 &&
+		      __atomic_load_n(&gate->card[0].open_until, __ATOMIC_RELAXED) == RF_GATE_FREE))
+		return;
+	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
+		return;
+	pthread_mutex_lock(&f->pace_lock);
+	l = lane_of(f, ctx, w->stream, thread_of(w->stream, w->per_thread));
+	if (l && paced(f, l))
+		let_in(f, l, ctx, w);
+	pthread_mutex_unlock(&f->pace_lock);
 }
 
 void rf_share_after(const struct rf_work *w)
 {
+	struct rf_fence *f = rf_joined();
+	struct rf_lane *l = mine.lane;
+	struct rf_pace *p;
+	uint64_t cost, depth;
+
+	if (!f || !l)
+		return;
+	pthread_mutex_lock(&f->pace_lock);
+	p = &f->pace[l->card];
+	cost = cost_of(f, mine.kind);
+	depth = depth_of(&f->gate->card[l->card], p);
+	l->open.launches++;
+	l->open.cost += cost;
+	if (l->open.kind != mine.kind)
+		l->open.kind = RF_COSTS;
+	p->inflight += cost;
+	p->launches++;
+	set_working(f, l);
+	if (p->begun) {
+		p->begun = false;
+		ring(f, p, p->busy_from);
+	}
+	if (l->open.cost >= mark_at(depth) || l->open.launches >= 1024) {
+		uint64_t now = now_ns();
+
+		mark(f, l);
+		harvest(f, &f->gate->card[l->card], l->card, now);
+		check_arbiter(f->gate, p, now);
+		if (p->busy_from)
+			publish(f, l->card, now);
+	}
+	pthread_mutex_unlock(&f->pace_lock);
 }
 
-void rf_share_synced(CUstream stream, bool per_thread, bool all)
+/* --- the end of work, streams and contexts --- */
+
+static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
+	struct rf_pace *p = &f->pace[l->card];
+	struct rf_mark open = l->open;
+
+	if (l->outstanding)
+		harvest(f, &f->gate->card[l->card], l->card, now);
+	if (open.launches == 0)
+		return;
+	l->open = (struct rf_mark){ 0 };
+	set_working(f, l);
+	/* The thread waited for it, so it was done just now; a launch alone tells its time. */
+	done(f, &open, l, open.launches == 1 ? now - most(open.began, p->done_at) : 0, now);
+	p->done_at = now;
 }
 
+/* stream NULL and all set: every lane of the context. */
+static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
+{
+	struct rf_fence *f = rf_joined();
+	uint64_t now = now_ns();
+	uint32_t cards = 0;
+
+	pthread_mutex_lock(&f->pace_lock);
+	FOR_WORKING(f, l)
+	{
+		if (l->ctx == ctx && (all || (l->stream == stream && l->thread == thread))) {
+			cards |= 1u << l->card;
+			lane_done(f, l, now);
+		}
+	}
+	for (unsigned card = 0; card < f->cards; card++)
+		if (cards & 1u << card && f->pace[card].busy_from)
+			harvest(f, &f->gate->card[card], card, now);
+	pthread_mutex_unlock(&f->pace_lock);
+}
+
+/* Whether there is anything whose end could matter. */
+static bool matters(CUcontext *ctx)
+{
+	struct rf_fence *f = rf_joined();
+
+	if (!f || !__atomic_load_n(&f->gate, __ATOMIC_ACQUIRE))
+		return false;
+	if (f->cards == 1 && __atomic_load_n(&f->pace[0].busy_from, __ATOMIC_RELAXED) == 0)
+		return false;
+	return *ctx || (RF_REAL(cuCtxGetCurrent)(ctx) == CUDA_SUCCESS && *ctx);
+}
+
+void rf_share_synced(CUstream stream, bool per_thread)
+{
+	CUcontext ctx = NULL;
+
+	if (matters(&ctx))
+		synced(ctx, (uintptr_t)stream == 1 ? NULL : stream, thread_of(stream, per_thread),
+		       false);
+}
+
+void rf_share_synced_all(CUcontext ctx)
+{
+	if (matters(&ctx))
+		synced(ctx, NULL, 0, true);
+}
+
+static void forget_lanes(CUcontext ctx, CUstream stream, bool by_stream)
+{
+	struct rf_fence *f = rf_joined();
+
+	if (!f || !__atomic_load_n(&f->gate, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&f->pace_lock);
+	for (unsigned i = 0; i < RF_LANES; i++) {
+		struct rf_lane *l = &f->lane[i];
+
+		if (l->ctx && (by_stream ? l->stream == stream && !l->thread : l->ctx == ctx))
+			clear(f, l, by_stream);
+	}
+	pthread_mutex_unlock(&f->pace_lock);
+}
+
+/* Its work goes on to the end on the card; what is left of it is no longer known. */
 void rf_share_stream_gone(CUstream stream)
 {
+	if (!is_default(stream))
+		forget_lanes(NULL, stream, true);
 }
 
+void rf_share_context_gone(CUcontext ctx)
+{
+	forget_lanes(ctx, NULL, false);
+}
+
+/* With the lock: no event is being recorded when a capture begins. */
 void rf_share_capture(int change)
 {
+	struct rf_fence *f = rf_joined();
+
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->pace_lock);
+	if (change > 0 || f->captures > 0)
+		__atomic_add_fetch(&f->captures, change, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&f->pace_lock);
+}
+
+bool rf_capturing(void)
+{
+	struct rf_fence *f = rf_joined();
+
+	return f && __atomic_load_n(&f->captures, __ATOMIC_RELAXED) > 0;
+}
+
+/* --- the gate --- */
+
+static void *map(int fd, size_t size, int prot)
+{
+	int want = F_SEAL_SHRINK | F_SEAL_GROW;
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	void *p;
+
+	if (seals < 0 || (seals & want) != want || fstat(fd, &st) < 0 || st.st_size < (off_t)size)
+		return NULL;
+	p = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Who sat here before is charged for what it had in flight; the sums only ever grow. */
+static void sit_down(struct rf_fence *f, unsigned card)
+{
+	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
+	struct rf_pace *p = &f->pace[card];
+	struct rf_desk_seat old = { 0 };
+
+	rf_desk_read(s, &old);
+	if (old.busy_from && old.busy_until > old.busy_from)
+		old.gpu_ns += old.busy_until - old.busy_from;
+	p->gpu_ns += old.gpu_ns;
+	p->held_ns += old.held_ns;
+	p->orphan = false;
+	p->rang_at = 0;
+	__atomic_store_n(&s->gpu_before, old.gpu_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->held_before, old.held_ns, __ATOMIC_RELAXED);
+	publish(f, card, now_ns());
+}
+
+/* An older gate stays mapped: other threads may be looking at it. */
+bool rf_share_open(struct rf_fence *f, int gate_fd, int desk_fd)
+{
+	struct rf_gate *gate = map(gate_fd, sizeof(*gate), PROT_READ);
+	struct rf_desk *desk = map(desk_fd, sizeof(*desk), PROT_READ | PROT_WRITE);
+	uint32_t top;
+
+	close(gate_fd);
+	close(desk_fd);
+	if (!gate || !desk || gate->magic != RF_GATE_MAGIC || desk->magic != RF_DESK_MAGIC ||
+	    gate->bytes != sizeof(*gate) || desk->bytes != sizeof(*desk)) {
+		if (gate)
+			munmap(gate, sizeof(*gate));
+		if (desk)
+			munmap(desk, sizeof(*desk));
+		return false;
+	}
+	top = __atomic_load_n(&desk->top, __ATOMIC_RELAXED);
+	while (top <= f->place.seat &&
+	       !__atomic_compare_exchange_n(&desk->top, &top, f->place.seat + 1, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	f->desk = desk;
+	__atomic_store_n(&f->gate, gate, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < f->cards; i++)
+		sit_down(f, i);
+	return true;
 }

@@ -66,7 +66,6 @@
 	HOOK(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000)                                       \
 	HOOK(cuStreamSynchronize, "cuStreamSynchronize", 2000)                                     \
 	HOOK(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 2000)                                \
-	HOOK(cuEventSynchronize, "cuEventSynchronize", 2000)                                       \
 	HOOK(cuStreamDestroy, "cuStreamDestroy", 2000)                                             \
 	HOOK(cuStreamDestroy_v2, "cuStreamDestroy", 4000)                                          \
 	HOOK(cuStreamBeginCapture, "cuStreamBeginCapture", 10000)                                  \
@@ -83,19 +82,104 @@
 	GATE(cuArray3DCreate, "cuArray3DCreate", 2000)                                             \
 	GATE(cuMemGetInfo, "cuMemGetInfo", 2000)                                                   \
 	GATE(cuDeviceTotalMem, "cuDeviceTotalMem", 2000)                                           \
-	GATE(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 4010)                                       \
-	GATE(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000)                                   \
-	GATE(cuImportExternalMemory, "cuImportExternalMemory", 10000)                              \
-	GATE(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020)              \
-	GATE(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020)                  \
-	GATE(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", 11070)                \
-	GATE(cuMemPoolExportToShareableHandle, "cuMemPoolExportToShareableHandle", 11020)          \
-	GATE(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020)      \
-	GATE(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020)                              \
+	HOOK(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 4010)                                       \
+	HOOK(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000)                                   \
+	HOOK(cuImportExternalMemory, "cuImportExternalMemory", 10000)                              \
+	HOOK(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020)              \
+	HOOK(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020)                  \
+	HOOK(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020)      \
+	HOOK(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020)                              \
 	GATE(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010)                                      \
 	GATE(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010)                                 \
-	GATE(cuMulticastCreate, "cuMulticastCreate", 12010)                                        \
-	GATE(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040)                              \
+	HOOK(cuMulticastCreate, "cuMulticastCreate", 12010)                                        \
+	HOOK(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040)                              \
+	GATE(cuCheckpointProcessCheckpoint, "cuCheckpointProcessCheckpoint", 12080)                \
+	GATE(cuCheckpointProcessRestore, "cuCheckpointProcessRestore", 12080)                      \
+	GATE(cuGraphicsGLRegisterBuffer, "cuGraphicsGLRegisterBuffer", 3000)                       \
+	GATE(cuGraphicsGLRegisterImage, "cuGraphicsGLRegisterImage", 3000)                         \
+	GATE(cuGraphicsEGLRegisterImage, "cuGraphicsEGLRegisterImage", 7000)                       \
+	GATE(cuGraphicsVDPAURegisterVideoSurface, "cuGraphicsVDPAURegisterVideoSurface", 3010)     \
+	GATE(cuGraphicsVDPAURegisterOutputSurface, "cuGraphicsVDPAURegisterOutputSurface", 3010)   \
+	GATE(cuGLRegisterBufferObject, "cuGLRegisterBufferObject", 2000)                           \
+	GATE(cuEGLStreamConsumerConnect, "cuEGLStreamConsumerConnect", 7000)                       \
+	GATE(cuEGLStreamConsumerConnectWithFlags, "cuEGLStreamConsumerConnectWithFlags", 8000)     \
+	GATE(cuEGLStreamProducerConnect, "cuEGLStreamProducerConnect", 7000)                       \
+	GATE(cuLogicalEndpointCreate, "cuLogicalEndpointCreate", 13030)                            \
+	GATE(cuLogicalEndpointImport, "cuLogicalEndpointImport", 13030)                            \
+	GATE(cuLogicalEndpointExport, "cuLogicalEndpointExport", 13030)                            \
+	GATE(cuStreamBeginCaptureToCig, "cuStreamBeginCaptureToCig", 13020)                        \
+	GATE(cuStreamBeginCaptureToCig_ptsz, "cuStreamBeginCaptureToCig", 13020)                   \
+	GATE(cuStreamBeginRecaptureToGraph, "cuStreamBeginRecaptureToGraph", 13030)                \
+	GATE(cuStreamBeginRecaptureToGraph_ptsz, "cuStreamBeginRecaptureToGraph", 13030)           \
+	GATE(cuMemPeerRegister, "cuMemPeerRegister", 4000)                                         \
+	HOOK(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010)                                     \
+	HOOK(cuDestroyExternalMemory, "cuDestroyExternalMemory", 10000)                            \
+	HOOK(cuExternalMemoryGetMappedBuffer, "cuExternalMemoryGetMappedBuffer", 10000)            \
+	HOOK(cuExternalMemoryGetMappedMipmappedArray, "cuExternalMemoryGetMappedMipmappedArray", 10000) \
+	HOOK(cuMulticastBindMem, "cuMulticastBindMem", 12010)                                      \
+	HOOK(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010)                                   \
+	HOOK(cuMulticastBindAddr, "cuMulticastBindAddr", 12010)                                    \
+	HOOK(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010)                                 \
+	HOOK(cuMulticastUnbind, "cuMulticastUnbind", 12010)                                        \
+	HOOK(cuCtxCreate, "cuCtxCreate", 2000)                                                     \
+	HOOK(cuCtxCreate_v2, "cuCtxCreate", 3020)                                                  \
+	HOOK(cuCtxCreate_v3, "cuCtxCreate", 11040)                                                 \
+	HOOK(cuCtxCreate_v4, "cuCtxCreate", 12050)                                                 \
+	HOOK(cuGreenCtxCreate, "cuGreenCtxCreate", 12040)                                          \
+	HOOK(cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040)                                        \
+	HOOK(cuModuleLoad, "cuModuleLoad", 2000)                                                   \
+	HOOK(cuModuleLoadData, "cuModuleLoadData", 2000)                                           \
+	HOOK(cuModuleLoadDataEx, "cuModuleLoadDataEx", 2010)                                       \
+	HOOK(cuModuleLoadFatBinary, "cuModuleLoadFatBinary", 2000)                                 \
+	HOOK(cuModuleUnload, "cuModuleUnload", 2000)                                               \
+	HOOK(cuLibraryLoadData, "cuLibraryLoadData", 12000)                                        \
+	HOOK(cuLibraryLoadFromFile, "cuLibraryLoadFromFile", 12000)                                \
+	HOOK(cuLibraryUnload, "cuLibraryUnload", 12000)                                            \
+	HOOK(cuLibraryGetModule, "cuLibraryGetModule", 12000)                                      \
+	HOOK(cuLibraryGetKernel, "cuLibraryGetKernel", 12000)                                      \
+	HOOK(cuLibraryGetGlobal, "cuLibraryGetGlobal", 12000)                                      \
+	HOOK(cuLibraryGetManaged, "cuLibraryGetManaged", 12000)                                    \
+	HOOK(cuMemPrefetchAsync, "cuMemPrefetchAsync", 8000)                                       \
+	HOOK(cuMemPrefetchAsync_ptsz, "cuMemPrefetchAsync", 8000)                                  \
+	HOOK(cuMemPrefetchAsync_v2, "cuMemPrefetchAsync", 12020)                                   \
+	HOOK(cuMemPrefetchAsync_v2_ptsz, "cuMemPrefetchAsync", 12020)                              \
+	HOOK(cuMemPrefetchBatchAsync, "cuMemPrefetchBatchAsync", 12080)                            \
+	HOOK(cuMemPrefetchBatchAsync_ptsz, "cuMemPrefetchBatchAsync", 12080)                       \
+	HOOK(cuMemDiscardAndPrefetchBatchAsync, "cuMemDiscardAndPrefetchBatchAsync", 13000)        \
+	HOOK(cuMemDiscardAndPrefetchBatchAsync_ptsz, "cuMemDiscardAndPrefetchBatchAsync", 13000)   \
+	HOOK(cuMemAdvise, "cuMemAdvise", 8000)                                                     \
+	HOOK(cuMemAdvise_v2, "cuMemAdvise", 12020)                                                 \
+	GATE(cuGLCtxCreate, "cuGLCtxCreate", 2000)                                                 \
+	GATE(cuGLCtxCreate_v2, "cuGLCtxCreate", 3020)                                              \
+	GATE(cuVDPAUCtxCreate, "cuVDPAUCtxCreate", 3010)                                           \
+	GATE(cuVDPAUCtxCreate_v2, "cuVDPAUCtxCreate", 3020)                                        \
+	AID(cuCtxGetLimit)                                                                         \
+	AID(cuDeviceGetAttribute)                                                                  \
+	AID(cuMemAddressReserve)                                                                   \
+	AID(cuMemAddressFree)                                                                      \
+	AID(cuMemGetAddressRange_v2)                                                               \
+	AID(cuMemGetAllocationGranularity)                                                         \
+	AID(cuMemGetAllocationPropertiesFromHandle)                                                \
+	AID(cuPointerGetAttribute)                                                                 \
+	HOOK(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020)                                      \
+	HOOK(cuMemSetMemPool, "cuMemSetMemPool", 13000)                                            \
+	HOOK(cuMemGetMemPool, "cuMemGetMemPool", 13000)                                            \
+	HOOK(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000)                              \
+	HOOK(cuGraphInstantiate, "cuGraphInstantiate", 10000)                                      \
+	HOOK(cuGraphInstantiate_v2, "cuGraphInstantiate", 11000)                                   \
+	HOOK(cuGraphInstantiateWithFlags, "cuGraphInstantiate", 12000)                             \
+	HOOK(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000)                  \
+	HOOK(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams", 12000)             \
+	HOOK(cuGraphUpload, "cuGraphUpload", 11010)                                                \
+	HOOK(cuGraphUpload_ptsz, "cuGraphUpload", 11010)                                           \
+	HOOK(cuGraphExecDestroy, "cuGraphExecDestroy", 10000)                                      \
+	HOOK(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040)                                  \
+	AID(cuMemPoolSetAttribute)                                                                 \
+	AID(cuGraphGetNodes)                                                                       \
+	AID(cuGraphNodeGetType)                                                                    \
+	AID(cuGraphMemAllocNodeGetParams)                                                          \
+	AID(cuGraphChildGraphNodeGetGraph)                                                         \
+	AID(cuDeviceGetGraphMemAttribute)                                                          \
 	AID(cuCtxGetDevice)                                                                        \
 	AID(cuCtxGetCurrent)                                                                       \
 	AID(cuCtxPushCurrent_v2)                                                                   \
@@ -139,6 +223,9 @@
 	GATE(nvmlDeviceGetProcessesUtilizationInfo, "", 0)                                         \
 	GATE(nvmlDeviceGetAccountingPids, "", 0)                                                   \
 	GATE(nvmlDeviceGetAccountingStats, "", 0)                                                  \
+	GATE(nvmlDeviceGetAccountingStats_v2, "", 0)                                               \
+	GATE(nvmlDeviceGetEncoderSessions, "", 0)                                                  \
+	GATE(nvmlDeviceGetFBCSessions, "", 0)                                                      \
 	AID(nvmlDeviceGetUUID)
 
 #define RF_SYM_ENUM(name, ...) RF_SYM_##name,

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-static size_t home_of(const struct rf_table *t, unsigned space, uint64_t key)
+static size_t home_of(size_t cap, unsigned space, uint64_t key)
 {
 	uint64_t h = (key ^ ((uint64_t)space << 56)) * 0x9e3779b97f4a7c15ull;
 
-	return (size_t)(h >> 20) & (t->cap - 1);
+	return (size_t)(h >> 20) & (cap - 1);
 }
 
 void rf_table_lock(struct rf_table *t)
@@ -23,7 +23,7 @@ struct rf_entry *rf_table_find(struct rf_table *t, enum rf_space space, uint64_t
 {
 	if (t->cap == 0)
 		return NULL;
-	for (size_t i = home_of(t, space, key);; i = (i + 1) & (t->cap - 1)) {
+	for (size_t i = home_of(t->cap, space, key);; i = (i + 1) & (t->cap - 1)) {
 		struct rf_entry *e = &t->slots[i];
 
 		if (e->space == RF_SPACE_NONE)
@@ -33,30 +33,45 @@ struct rf_entry *rf_table_find(struct rf_table *t, enum rf_space space, uint64_t
 	}
 }
 
-static void insert(struct rf_table *t, const struct rf_entry *e)
+static size_t hint_of(uint64_t pointer)
 {
-	size_t i = home_of(t, e->space, e->key);
+	return (size_t)((pointer * 0x9e3779b97f4a7c15ull) >> 52) % RF_TABLE_HINTS;
+}
 
-	while (t->slots[i].space != RF_SPACE_NONE)
-		i = (i + 1) & (t->cap - 1);
-	t->slots[i] = *e;
-	t->n++;
+static void hint(struct rf_table *t, const struct rf_entry *e, int change)
+{
+	if (e->space == RF_SPACE_POINTER)
+		__atomic_add_fetch(&t->hint[hint_of(e->key)], (uint32_t)change, __ATOMIC_RELAXED);
+}
+
+bool rf_table_may_hold(const struct rf_table *t, uint64_t pointer)
+{
+	return __atomic_load_n(&t->hint[hint_of(pointer)], __ATOMIC_RELAXED) != 0;
+}
+
+static void insert(struct rf_entry *slots, size_t cap, const struct rf_entry *e)
+{
+	size_t i = home_of(cap, e->space, e->key);
+
+	while (slots[i].space != RF_SPACE_NONE)
+		i = (i + 1) & (cap - 1);
+	slots[i] = *e;
 }
 
 static bool grow(struct rf_table *t)
 {
-	struct rf_table bigger = { .cap = t->cap ? t->cap * 2 : 256 };
+	size_t cap = t->cap ? t->cap * 2 : 256;
+	struct rf_entry *slots = calloc(cap, sizeof(*slots));
 
-	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
-	if (!bigger.slots)
+	if (!slots)
 		return false;
 	for (size_t i = 0; i < t->cap; i++) {
 		if (t->slots[i].space != RF_SPACE_NONE)
-			insert(&bigger, &t->slots[i]);
+			insert(slots, cap, &t->slots[i]);
 	}
 	free(t->slots);
-	t->slots = bigger.slots;
-	t->cap = bigger.cap;
+	t->slots = slots;
+	t->cap = cap;
 	return true;
 }
 
@@ -88,10 +103,13 @@ void rf_table_put(struct rf_table *t, const struct rf_entry *e)
 	rf_table_lock(t);
 	t->promised--;
 	old = rf_table_find(t, e->space, e->key);
-	if (old)
+	if (old) {
 		*old = *e;
-	else
-		insert(t, e);
+	} else {
+		insert(t->slots, t->cap, e);
+		hint(t, e, 1);
+		t->n++;
+	}
 	rf_table_unlock(t);
 }
 
@@ -101,8 +119,9 @@ static void erase(struct rf_table *t, struct rf_entry *e)
 	size_t mask = t->cap - 1;
 	size_t gap = (size_t)(e - t->slots);
 
+	hint(t, e, -1);
 	for (size_t i = (gap + 1) & mask; t->slots[i].space != RF_SPACE_NONE; i = (i + 1) & mask) {
-		size_t home = home_of(t, t->slots[i].space, t->slots[i].key);
+		size_t home = home_of(t->cap, t->slots[i].space, t->slots[i].key);
 
 		if (((i - home) & mask) >= ((i - gap) & mask)) {
 			t->slots[gap] = t->slots[i];
@@ -130,9 +149,17 @@ bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct
 
 static bool belongs(const struct rf_entry *e, uint64_t owner)
 {
-	return (e->space == RF_SPACE_POINTER || e->space == RF_SPACE_ARRAY ||
-		e->space == RF_SPACE_MIPMAP) &&
-	       !e->pooled && e->owner == owner;
+	switch (e->space) {
+	case RF_SPACE_POINTER:
+	case RF_SPACE_ARRAY:
+	case RF_SPACE_MIPMAP:
+	case RF_SPACE_IPC:
+	case RF_SPACE_EXTERNAL:
+	case RF_SPACE_MODULE:
+		return e->owner == owner;
+	default:
+		return false;
+	}
 }
 
 void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card)
@@ -144,6 +171,9 @@ void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card
 			continue;
 		}
 		freed_by_card[t->slots[i].card] += t->slots[i].bytes;
+		for (uint32_t m = t->slots[i].space == RF_SPACE_POINTER ? t->slots[i].maps : 0; m;
+		     m &= m - 1)
+			freed_by_card[__builtin_ctz(m)] += t->slots[i].bytes;
 		erase(t, &t->slots[i]); /* may have moved another one here: look again */
 	}
 	rf_table_unlock(t);

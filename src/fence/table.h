@@ -16,26 +16,32 @@ enum rf_space {
 	RF_SPACE_MIPMAP,
 	RF_SPACE_HANDLE,  /* of cuMemCreate */
 	RF_SPACE_MAPPING, /* start address of a cuMemMap */
+	RF_SPACE_IPC,	  /* pointers of cuIpcOpenMemHandle */
+	RF_SPACE_EXTERNAL, /* of cuImportExternalMemory */
+	RF_SPACE_BUFFER,  /* what is mapped of external memory: a pointer or a mipmap */
+	RF_SPACE_MODULE,
+	RF_SPACE_EXEC, /* executable graphs with allocation nodes */
 };
 
 struct rf_entry {
 	uint64_t key;
 	uint64_t bytes; /* charged; of a mapping: its length */
-	uint64_t owner; /* context, or pool (pooled), or the handle a mapping maps */
+	uint64_t owner; /* context, or the handle a mapping or buffer is of */
 	uint32_t refs;	/* handles: creates and retains not yet released */
-	uint32_t maps;	/* handles: live mappings */
+	uint32_t maps;	/* handles: live mappings; managed pointers: a bit per further card charged */
 	uint8_t space;
 	uint8_t card;
-	bool pooled; /* the pool is charged, not the entry */
 };
 
 /* All zero is an empty table. */
+#define RF_TABLE_HINTS 4096
 struct rf_table {
 	pthread_mutex_t lock;
 	struct rf_entry *slots;
 	size_t cap; /* a power of two, or 0 */
 	size_t n;
 	size_t promised; /* room taken by rf_table_room and not yet used */
+	uint32_t hint[RF_TABLE_HINTS]; /* atomic: how many pointers there are of such a hash */
 };
 
 /* Makes sure that one rf_table_put will succeed; false when the process has no memory left. Each
@@ -44,9 +50,12 @@ bool rf_table_room(struct rf_table *t);
 void rf_table_waive(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
+/* False: there is no such pointer. Without the lock, and O(1) without a miss for those who free what
+ * was never in the table, which is most of all frees. */
+bool rf_table_may_hold(const struct rf_table *t, uint64_t pointer);
 /* Removes the entry and hands it out; its room stays promised until put back or waived. */
 bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct rf_entry *ret);
-/* Removes all unpooled pointers, arrays and mipmaps of a context, adding up their bytes by card. */
+/* Removes all that goes with a context, adding up their bytes by card. */
 void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card);
 
 /* For changes in place: find between lock and unlock. */

@@ -1,11 +1,14 @@
-/* The fence from outside: an agent (node/fence_server.c) in this process, tenants in others. */
+/* The fence from outside: an agent (server.c) in this process, tenants in others. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,57 +17,58 @@
 
 #include <cmocka.h>
 
-#include "fence/ledger.h"
+#include "fence/server.h"
 #include "fence/test/fake.h"
-#include "node/fence_server.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define CAP (256 * MIB)
 
 struct agent {
-	uv_loop_t loop;
-	uv_async_t stop;
-	uv_thread_t thread;
+	pthread_t thread;
+	int stop_fd;
 	struct rf_fence_server *server;
 };
 
 static char folder[] = "/tmp/ringfence-fence-XXXXXX";
 static struct agent the_agent;
 
-static void on_stop(uv_async_t *a)
+static void *serve(void *arg)
 {
-	struct agent *g = a->data;
+	struct agent *g = arg;
+	struct pollfd p[] = { { .fd = rf_fence_server_fd(g->server), .events = POLLIN },
+			      { .fd = g->stop_fd, .events = POLLIN } };
 
-	rf_fence_server_stop(g->server);
-	g->server = NULL;
-	uv_close((uv_handle_t *)a, NULL);
+	while (poll(p, RF_COUNT(p), -1) < 0 || !p[1].revents)
+		rf_fence_server_turn(g->server);
+	return NULL;
 }
 
-static void serve(void *arg)
-{
-	uv_run(arg, UV_RUN_DEFAULT);
-}
-
-static void start_agent(const struct rf_fence_card *cards, size_t n)
+static void start_agent_with(struct rf_arbiter *arbiter, const struct rf_fence_card *cards, size_t n)
 {
 	struct agent *g = &the_agent;
 	struct rf_err err = RF_ERR_INIT;
 
-	assert_int_equal(uv_loop_init(&g->loop), 0);
-	assert_int_equal(uv_async_init(&g->loop, &g->stop, on_stop), 0);
-	g->stop.data = g;
-	if (rf_fence_server_start(&g->loop, ".", "ledger", cards, n, &g->server, &err) < 0)
+	if (rf_fence_server_start(".", "ledger", cards, n, arbiter, &g->server, &err) < 0)
 		fail_msg("%s", err.msg);
-	assert_int_equal(uv_thread_create(&g->thread, serve, &g->loop), 0);
+	g->stop_fd = eventfd(0, EFD_CLOEXEC);
+	assert_true(g->stop_fd >= 0);
+	assert_int_equal(pthread_create(&g->thread, NULL, serve, g), 0);
+}
+
+static void start_agent(const struct rf_fence_card *cards, size_t n)
+{
+	start_agent_with(NULL, cards, n);
 }
 
 static void stop_agent(void)
 {
 	struct agent *g = &the_agent;
 
-	uv_async_send(&g->stop);
-	uv_thread_join(&g->thread);
-	assert_int_equal(uv_loop_close(&g->loop), 0);
+	assert_int_equal(eventfd_write(g->stop_fd, 1), 0);
+	assert_int_equal(pthread_join(g->thread, NULL), 0);
+	close(g->stop_fd);
+	rf_fence_server_stop(g->server);
+	g->server = NULL;
 }
 
 static const struct rf_fence_card usual[] = {
@@ -352,7 +356,7 @@ static void a_ledger_that_the_tenant_spoiled_is_not_believed(void **state)
 	assert_int_equal(u.cap_bytes, CAP);
 	close(fd);
 	assert_int_equal(
-		rf_fence_server_start(&the_agent.loop, "other", "ledger", usual, 2, &s, &err),
+		rf_fence_server_start("other", "ledger", usual, 2, NULL, &s, &err),
 		-RF_CONFLICT);
 }
 

@@ -128,7 +128,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 /* The list comes from the ledger: it knows the fence's own processes, by pids that mean something
  * to the caller. NVML's pids are the host's. */
 static nvmlReturn_t own_processes(struct rf_fence *f, unsigned card, unsigned int *count,
-				  struct rf_ledger_process ret[RF_LEDGER_SEATS], size_t *ret_n)
+				  const void *infos, struct rf_ledger_process ret[RF_LEDGER_SEATS], size_t *ret_n)
 {
 	int saved = errno;
 	size_t n = rf_ledger_list(&f->place, card, ret, RF_LEDGER_SEATS);
@@ -137,7 +137,9 @@ static nvmlReturn_t own_processes(struct rf_fence *f, unsigned card, unsigned in
 	errno = saved;
 	*count = (unsigned int)n;
 	*ret_n = n;
-	return n > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	return n > 0 && !infos ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
 }
 
 /* Whether the list is the fence's to give: true for a capped card; else *ret says what to return,
@@ -161,8 +163,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned 
 		return r ? r : RF_REAL(nvmlDeviceGetComputeRunningProcesses)(device, count, infos);
 	if (!count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = own_processes(f, card, count, list, &n);
-	for (size_t i = 0; r == NVML_SUCCESS && infos && i < n; i++)
+	r = own_processes(f, card, count, infos, list, &n);
+	for (size_t i = 0; r == NVML_SUCCESS && i < n; i++)
 		infos[i] = (nvmlProcessInfo_v1_t){ .pid = (unsigned int)list[i].pid,
 						   .usedGpuMemory = list[i].bytes };
 	return r;
@@ -177,8 +179,8 @@ static nvmlReturn_t own_infos(struct rf_fence *f, unsigned card, unsigned int *c
 
 	if (!count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = own_processes(f, card, count, list, &n);
-	for (size_t i = 0; r == NVML_SUCCESS && infos && i < n; i++)
+	r = own_processes(f, card, count, infos, list, &n);
+	for (size_t i = 0; r == NVML_SUCCESS && i < n; i++)
 		infos[i] = (nvmlProcessInfo_t){ .pid = (unsigned int)list[i].pid,
 						.usedGpuMemory = list[i].bytes,
 						.gpuInstanceId = NVML_NO_INSTANCE,

@@ -1,10 +1,22 @@
-/* Memory by handle. A handle's bytes stay charged while anything keeps them on the card: a create
- * or retain that was not released, or a mapping that was not unmapped. */
+/* Memory by handle. A handle's bytes stay charged while anything keeps them on the card: a create,
+ * import or retain that was not released, a mapping that was not unmapped, a multicast object they
+ * are bound to. The card is the one the memory lies on, whatever context is current. */
+#include <stdlib.h>
+
 #include "fence/fence.h"
+
+#define PAGE ((uint64_t)2 << 20)
 
 static bool on_a_card(const CUmemAllocationProp *prop)
 {
 	return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+/* Memory of a kind that moves between cards, or in a place this file does not know. */
+static bool not_understood(const struct rf_fence *f, const CUmemAllocationProp *prop)
+{
+	return f->any_cap && (prop->type == RF_CU_MEM_ALLOCATION_TYPE_MANAGED ||
+			      prop->location.type > RF_CU_MEM_LOCATION_TYPE_LAST);
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
@@ -17,6 +29,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
+	if (prop && not_understood(f, prop))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!prop || !on_a_card(prop))
 		return RF_REAL(cuMemCreate)(handle, size, prop, flags);
 	r = rf_card_of(f, prop->location.id, &card);
@@ -28,39 +42,377 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	return rf_charge_end(&c, r, RF_SPACE_HANDLE, handle);
 }
 
-/* Changes a handle's counts by the given amounts; uncharges it when nothing is left. */
+/* --- multicast: an object keeps what is bound to it --- */
+
+/* The process has let go of the object. If it is shared, others may keep it, and with it the bound
+ * memory: that stays charged until the process ends. */
+static void object_gone(struct rf_fence *f, uint64_t object, bool shared)
+{
+	struct rf_binding *gone = NULL;
+
+	pthread_mutex_lock(&f->bind_lock);
+	for (struct rf_binding **p = &f->bindings; *p;) {
+		struct rf_binding *b = *p;
+
+		if (b->object != object) {
+			p = &b->next;
+			continue;
+		}
+		if (shared) {
+			b->object = 0;
+			continue;
+		}
+		*p = b->next;
+		b->next = gone;
+		gone = b;
+	}
+	pthread_mutex_unlock(&f->bind_lock);
+	while (gone) {
+		struct rf_binding *next = gone->next;
+
+		rf_charge_count(f, RF_SPACE_HANDLE, gone->handle, 0, -1);
+		free(gone);
+		gone = next;
+	}
+}
+
+#define SHARED 1 /* owner of a handle that other processes may have */
+
+/* Changes a handle's counts; what it kept goes with it. */
 static void count(struct rf_fence *f, uint64_t handle, int refs, int maps)
 {
-	struct rf_entry gone = { 0 };
 	struct rf_entry *e;
-	bool last = false;
+	bool shared;
 
 	rf_table_lock(&f->table);
 	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
-	if (e) {
-		e->refs += (uint32_t)refs;
-		e->maps += (uint32_t)maps;
-		last = e->refs == 0 && e->maps == 0;
-	}
+	shared = e && e->owner == SHARED;
 	rf_table_unlock(&f->table);
-	if (last && rf_table_take(&f->table, RF_SPACE_HANDLE, handle, &gone)) {
-		rf_table_waive(&f->table);
-		rf_release(f, gone.card, gone.bytes);
-	}
+	if (rf_charge_count(f, RF_SPACE_HANDLE, handle, refs, maps))
+		object_gone(f, handle, shared);
 }
 
-/* Takes the last trace of a handle out of the table before the driver may give its name away. */
-static bool take_if_last(struct rf_fence *f, uint64_t handle, struct rf_entry *ret)
+/* An object has no bytes of its own. */
+static CUresult enter_object(struct rf_fence *f, CUmemGenericAllocationHandle object, bool shared)
 {
-	struct rf_entry *e;
-	bool last;
+	struct rf_entry e = {
+		.key = object, .refs = 1, .owner = shared ? SHARED : 0, .space = RF_SPACE_HANDLE
+	};
 
+	if (rf_charge_again(f, RF_SPACE_HANDLE, object))
+		return CUDA_SUCCESS;
+	if (!rf_table_room(&f->table))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	rf_table_put(&f->table, &e);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle *object, const CUmulticastObjectProp *prop)
+{
+	struct rf_fence *f = rf_join();
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = RF_REAL(cuMulticastCreate)(object, prop);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = enter_object(f, *object, false);
+	if (r != CUDA_SUCCESS)
+		RF_REAL(cuMemRelease)(*object);
+	return r;
+}
+
+static void forget_binding(struct rf_fence *f, uint64_t object, CUdevice dev, uint64_t offset)
+{
+	struct rf_binding *b;
+	struct rf_binding **p;
+
+	pthread_mutex_lock(&f->bind_lock);
+	for (p = &f->bindings; *p; p = &(*p)->next) {
+		if ((*p)->object == object && (*p)->dev == dev && (*p)->offset == offset)
+			break;
+	}
+	b = *p;
+	if (b)
+		*p = b->next;
+	pthread_mutex_unlock(&f->bind_lock);
+	if (b)
+		rf_charge_count(f, RF_SPACE_HANDLE, b->handle, 0, -1);
+	free(b);
+}
+
+/* The handle's memory is kept by the object from before the driver is asked. */
+static CUresult begin_binding(struct rf_fence *f, uint64_t object, CUdevice dev, uint64_t offset,
+			      CUmemGenericAllocationHandle handle)
+{
+	struct rf_binding *b = malloc(sizeof(*b));
+
+	if (!b)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*b = (struct rf_binding){
+		.object = object, .offset = offset, .handle = handle, .dev = dev
+	};
+	rf_charge_count(f, RF_SPACE_HANDLE, handle, 0, 1);
+	pthread_mutex_lock(&f->bind_lock);
+	b->next = f->bindings;
+	f->bindings = b;
+	pthread_mutex_unlock(&f->bind_lock);
+	return CUDA_SUCCESS;
+}
+
+static CUresult home_of(CUmemGenericAllocationHandle handle, CUdevice *ret)
+{
+	CUmemAllocationProp prop = { 0 };
+	CUresult r = RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle);
+
+	if (r == CUDA_SUCCESS)
+		*ret = on_a_card(&prop) ? prop.location.id : -1;
+	return r;
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle object, size_t offset,
+			    CUmemGenericAllocationHandle handle, size_t from, size_t size,
+			    unsigned long long flags)
+{
+	struct rf_fence *f = rf_join();
+	CUdevice dev = -1;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = home_of(handle, &dev);
+	if (r == CUDA_SUCCESS)
+		r = begin_binding(f, object, dev, offset, handle);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMulticastBindMem)(object, offset, handle, from, size, flags);
+	if (r != CUDA_SUCCESS)
+		forget_binding(f, object, dev, offset);
+	return r;
+}
+
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle object, CUdevice dev, size_t offset,
+			       CUmemGenericAllocationHandle handle, size_t from, size_t size,
+			       unsigned long long flags)
+{
+	struct rf_fence *f = rf_join();
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = begin_binding(f, object, dev, offset, handle);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMulticastBindMem_v2)(object, dev, offset, handle, from, size, flags);
+	if (r != CUDA_SUCCESS)
+		forget_binding(f, object, dev, offset);
+	return r;
+}
+
+/* By address: the handle behind it is found by retaining it for a moment. Memory that has none (of
+ * pools) could be freed and stay bound, with nobody to charge: not under a cap. */
+static CUresult begin_at(struct rf_fence *f, uint64_t object, CUdevice *dev, uint64_t offset,
+			 CUdeviceptr ptr)
+{
+	CUmemGenericAllocationHandle handle;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = RF_REAL(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)ptr);
+	if (r != CUDA_SUCCESS)
+		return f->any_cap ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+	if (*dev < 0)
+		r = home_of(handle, dev);
+	if (r == CUDA_SUCCESS)
+		r = begin_binding(f, object, *dev, offset, handle);
+	RF_REAL(cuMemRelease)(handle);
+	return r;
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle object, size_t offset, CUdeviceptr ptr,
+			     size_t size, unsigned long long flags)
+{
+	struct rf_fence *f = rf_join();
+	CUdevice dev = -1;
+	CUresult r = begin_at(f, object, &dev, offset, ptr);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMulticastBindAddr)(object, offset, ptr, size, flags);
+	if (r != CUDA_SUCCESS)
+		forget_binding(f, object, dev, offset);
+	return r;
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle object, CUdevice dev, size_t offset,
+				CUdeviceptr ptr, size_t size, unsigned long long flags)
+{
+	struct rf_fence *f = rf_join();
+	CUdevice on = dev;
+	CUresult r = begin_at(f, object, &on, offset, ptr);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = RF_REAL(cuMulticastBindAddr_v2)(object, dev, offset, ptr, size, flags);
+	if (r != CUDA_SUCCESS)
+		forget_binding(f, object, on, offset);
+	return r;
+}
+
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle object, CUdevice dev, size_t offset,
+			   size_t size)
+{
+	struct rf_fence *f = rf_join();
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = RF_REAL(cuMulticastUnbind)(object, dev, offset, size);
+	if (r == CUDA_SUCCESS)
+		forget_binding(f, object, dev, offset);
+	return r;
+}
+
+/* --- out of the process and into it --- */
+
+CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+				      int type, unsigned long long flags)
+{
+	struct rf_fence *f = rf_join();
+	struct rf_entry *e;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = RF_REAL(cuMemExportToShareableHandle)(shareable, handle, type, flags);
+	if (r != CUDA_SUCCESS)
+		return r;
 	rf_table_lock(&f->table);
 	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
-	last = e && e->refs == 1 && e->maps == 0;
+	if (e)
+		e->owner = SHARED;
 	rf_table_unlock(&f->table);
-	return last && rf_table_take(&f->table, RF_SPACE_HANDLE, handle, ret);
+	return r;
 }
+
+/* A place to try mappings at. */
+struct trial {
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr at;
+	uint64_t step; /* sizes are multiples of it */
+	uint64_t most; /* larger than this is over the cap anyway */
+};
+
+/* A mapping that nobody was given access to touches nothing on the card. */
+static bool fits(const struct trial *t, uint64_t size)
+{
+	if (size > t->most || RF_REAL(cuMemMap)(t->at, size, 0, t->handle, 0) != CUDA_SUCCESS)
+		return false;
+	RF_REAL(cuMemUnmap)(t->at, size);
+	return true;
+}
+
+/* The largest size that can be mapped, if parts can be; else the one size that can. 0: none. */
+static uint64_t largest(const struct trial *t)
+{
+	uint64_t low = t->step, high;
+
+	if (!fits(t, low)) {
+		while (low <= t->most && !fits(t, low))
+			low += t->step;
+		return low <= t->most ? low : 0;
+	}
+	for (high = 2 * low; fits(t, high); high *= 2)
+		low = high;
+	while (high - low > t->step) {
+		uint64_t middle = low + (high - low) / 2 / t->step * t->step;
+
+		if (fits(t, middle))
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The driver does not tell the size of an imported handle, but it refuses to map more of it. */
+static CUresult size_of(CUmemGenericAllocationHandle handle, const CUmemAllocationProp *prop,
+			uint64_t cap, uint64_t *ret)
+{
+	struct trial t = { .handle = handle };
+	size_t step = 0;
+	CUresult r;
+
+	if (RF_REAL(cuMemGetAllocationGranularity)(&step, prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
+		    CUDA_SUCCESS ||
+	    step == 0)
+		step = PAGE;
+	t.step = step;
+	t.most = (cap / step + 1) * step;
+	r = RF_REAL(cuMemAddressReserve)(&t.at, t.most, 0, 0, 0);
+	if (r != CUDA_SUCCESS)
+		return r;
+	*ret = largest(&t);
+	RF_REAL(cuMemAddressFree)(t.at, t.most);
+	return *ret == 0 || *ret > cap ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* In full, always: the exporter may be gone before the importer is. */
+static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle handle)
+{
+	CUmemAllocationProp prop = { 0 };
+	struct rf_charge c;
+	uint64_t size = 0;
+	unsigned card;
+	CUresult r;
+
+	if (rf_charge_again(f, RF_SPACE_HANDLE, handle))
+		return CUDA_SUCCESS;
+	/* What has no properties is no memory but a multicast object. */
+	if (RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle) != CUDA_SUCCESS)
+		return enter_object(f, handle, true);
+	if (not_understood(f, &prop))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!on_a_card(&prop))
+		return CUDA_SUCCESS;
+	r = rf_card_of(f, prop.location.id, &card);
+	if (r != CUDA_SUCCESS || f->card[card].cap == UINT64_MAX)
+		return r;
+	r = size_of(handle, &prop, f->card[card].cap, &size);
+	if (r == CUDA_SUCCESS)
+		r = rf_charge_begin_on(&c, f, card, rf_footprint(size));
+	if (r != CUDA_SUCCESS)
+		return r;
+	c.owner = SHARED;
+	rf_charge_keep(&c, RF_SPACE_HANDLE, handle);
+	return r;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+					int type)
+{
+	struct rf_fence *f = rf_join();
+	CUmemGenericAllocationHandle got = 0;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!f->any_cap || !handle)
+		return RF_REAL(cuMemImportFromShareableHandle)(handle, shareable, type);
+	r = RF_REAL(cuMemImportFromShareableHandle)(&got, shareable, type);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = charge_import(f, got);
+	if (r == CUDA_SUCCESS)
+		*handle = got;
+	else
+		RF_REAL(cuMemRelease)(got);
+	return r;
+}
+
+/* --- references and mappings --- */
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
@@ -70,19 +422,15 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!take_if_last(f, handle, &e)) {
+	if (!rf_charge_take_last(f, RF_SPACE_HANDLE, handle, &e)) {
 		r = RF_REAL(cuMemRelease)(handle);
 		if (r == CUDA_SUCCESS)
 			count(f, handle, -1, 0);
 		return r;
 	}
-	r = RF_REAL(cuMemRelease)(handle);
-	if (r != CUDA_SUCCESS) {
-		rf_table_put(&f->table, &e);
-		return r;
-	}
-	rf_table_waive(&f->table);
-	rf_release(f, e.card, e.bytes);
+	r = rf_charge_drop(f, &e, RF_REAL(cuMemRelease)(handle));
+	if (r == CUDA_SUCCESS && e.bytes == 0)
+		object_gone(f, handle, e.owner == SHARED);
 	return r;
 }
 

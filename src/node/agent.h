@@ -14,7 +14,8 @@
 #include "node/shim.h"
 #include "node/state.h"
 
-struct rf_fence_server;
+struct rf_arbiter;
+struct rf_fence_post;
 struct rf_worker;
 
 struct rf_agent {
@@ -25,6 +26,7 @@ struct rf_agent {
 	const char *data_dir;	/* real path */
 	struct rf_str instance; /* of the cgroups */
 	struct rf_str name;
+	struct rf_arbiter *arbiter; /* NULL until a card is shared */
 	const char *fence_lib; /* NULL: none found; containers with cards are then refused */
 	const char *runtime;
 	int64_t files_max; /* open files of a container's process */
@@ -85,7 +87,7 @@ struct rf_container {
 	struct rf_follow *follow; /* the shim being watched */
 	bool lost;		  /* its shim died; being cleaned up */
 	struct rf_grant grant;
-	struct rf_fence_server *fence;
+	struct rf_fence_post *fence;
 	pid_t suspects[16]; /* on a card at the last look and unknown to the fence */
 	size_t n_suspects;
 };
@@ -161,6 +163,7 @@ void rf_container_unfence(struct rf_container *c);
 /* Use of card i of the grant, false if there is no fence. */
 struct rf_fence_figures {
 	int64_t used, cap, processes, refusals;
+	int64_t gpu_us, held_us;
 };
 bool rf_container_figures(const struct rf_container *c, size_t i, struct rf_fence_figures *ret);
 /* The processes that sit at the fence's ledger; returns how many of them were written. */

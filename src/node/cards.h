@@ -51,6 +51,7 @@ struct rf_card_use {
 	int index;		/* of the card */
 	int64_t used, cap;	/* bytes; cap 0: the whole card */
 	int64_t processes, refusals;
+	int64_t gpu_us, held_us; /* charged; waited for a turn */
 	int64_t compute_milli;	/* allocated */
 };
 void rf_card_use_metrics(struct rf_metrics *m, const struct rf_card_use *u);

@@ -75,6 +75,11 @@ void rf_card_use_metrics(struct rf_metrics *m, const struct rf_card_use *u)
 		       "Allocations refused because of the cap.", l, n, u->refusals);
 	rf_metrics_int(m, "ringfence_container_gpu_processes", RF_METRIC_GAUGE,
 		       "Processes that hold memory on the card.", l, n, u->processes);
+	rf_metrics_scaled(m, "ringfence_container_gpu_seconds_total", RF_METRIC_COUNTER,
+			  "Time on the card that the container was charged.", l, n, u->gpu_us, 6);
+	rf_metrics_scaled(m, "ringfence_container_gpu_held_seconds_total", RF_METRIC_COUNTER,
+			  "Time for which the container's processes waited for their turn on the card.", l, n,
+			  u->held_us, 6);
 	rf_metrics_scaled(m, "ringfence_container_gpu_compute_allocated_ratio", RF_METRIC_GAUGE,
 			  "Share of the card's time that was allocated; 0 is none reserved.", l, n,
 			  u->compute_milli, 3);

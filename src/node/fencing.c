@@ -35,9 +35,9 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 	if (rf_fs_mkdirs(c->dir, 0700, err) < 0 ||
 	    rf_volumes_scratch(room, sizeof(struct rf_ledger), err) < 0)
 		return -err->code;
-	int rc = rf_fence_server_start(&g->loop, rf_fs_path(&a, "%s/run", c->dir),
-				       rf_fs_path(&a, "%s/ledger", room), cards, c->grant.n,
-				       &c->fence, err);
+	int rc = rf_fence_post_open(&g->loop, &g->arbiter, rf_fs_path(&a, "%s/run", c->dir),
+				    rf_fs_path(&a, "%s/ledger", room), cards, c->grant.n, &c->fence,
+				    err);
 	/* Spoilt by its container while no agent was there: it does not get better by waiting. */
 	if (rc == -RF_CONFLICT)
 		err->code = RF_FORBIDDEN;
@@ -46,7 +46,7 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 
 void rf_container_unfence(struct rf_container *c)
 {
-	rf_fence_server_stop(c->fence);
+	rf_fence_post_close(c->fence);
 	c->fence = NULL;
 }
 
@@ -57,20 +57,22 @@ bool rf_container_figures(const struct rf_container *c, size_t i, struct rf_fenc
 	if (c->fence == NULL)
 		return false;
 	/* A spoiled ledger still says the cap; the rest is then zero. */
-	(void)rf_fence_server_usage(c->fence, i, &u);
+	(void)rf_fence_server_usage(c->fence->server, i, &u);
 	*ret = (struct rf_fence_figures){ .used = (int64_t)RF_MIN(u.used_bytes, INT64_MAX),
 					  .cap = (int64_t)u.cap_bytes,
 					  .processes = u.processes,
-					  .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX) };
+					  .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX),
+					  .gpu_us = (int64_t)(u.gpu_ns / 1000),
+					  .held_us = (int64_t)(u.held_ns / 1000) };
 	return true;
 }
 
 size_t rf_container_seated(const struct rf_container *c, pid_t *ret, size_t room)
 {
-	return c->fence != NULL ? RF_MIN(rf_fence_server_pids(c->fence, ret, room), room) : 0;
+	return c->fence != NULL ? RF_MIN(rf_fence_server_pids(c->fence->server, ret, room), room) : 0;
 }
 
 bool rf_container_jammed(const struct rf_container *c)
 {
-	return c->fence != NULL && rf_fence_server_jammed(c->fence);
+	return c->fence != NULL && rf_fence_server_jammed(c->fence->server);
 }

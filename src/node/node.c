@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/fs.h"
+#include "fence/arbiter.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
 #include "node/volume.h"
@@ -395,6 +396,7 @@ static void end(struct rf_agent *g)
 	for (int i = 0; i < 100 && uv_run(&g->loop, UV_RUN_NOWAIT) != 0; i++)
 		;
 	(void)uv_loop_close(&g->loop);
+	rf_arbiter_stop(g->arbiter);
 	rf_kube_free(g->kube);
 	rf_tls_free(g->tls);
 	rf_cards_close(&g->cards);

@@ -25,6 +25,8 @@ static void container_card(struct page *p, const struct rf_container *c, size_t 
 						   .cap = f.cap,
 						   .processes = f.processes,
 						   .refusals = f.refusals,
+						   .gpu_us = f.gpu_us,
+						   .held_us = f.held_us,
 						   .compute_milli =
 							   c->grant.cards[i].compute_milli });
 }

@@ -49,7 +49,7 @@ static bool is_seated(const struct rf_held *h, pid_t pid)
 			continue; /* nobody sits at a ledger that was spoilt */
 		if (h->boxes[i].fence == NULL)
 			return true; /* nobody knows: its fence is not up again yet */
-		size_t n = rf_fence_server_pids(h->boxes[i].fence, seated, RF_COUNT(seated));
+		size_t n = rf_fence_server_pids(h->boxes[i].fence->server, seated, RF_COUNT(seated));
 		for (size_t j = 0; j < RF_MIN(n, RF_COUNT(seated)); j++)
 			if (seated[j] == pid)
 				return true;

@@ -19,7 +19,7 @@ static char *copy(struct rf_str s)
 static void free_boxes(struct rf_held_box *boxes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		rf_fence_server_stop(boxes[i].fence);
+		rf_fence_post_close(boxes[i].fence);
 		free(boxes[i].name);
 	}
 	free(boxes);
@@ -101,9 +101,9 @@ static int fence_box(struct rf_held *h, struct rf_held_box *b, struct rf_err *er
 	/* The tenant's processes get the ledger to write: it has room for a ledger and no more. */
 	if (rf_fs_mkdirs(rf_fs_path(&a, "%s/%s", h->dir, b->name), 0700, err) < 0 ||
 	    rf_volumes_scratch(room, sizeof(struct rf_ledger), err) < 0 ||
-	    rf_fence_server_start(&p->loop, rf_fs_path(&a, "%s/%s/run", h->dir, b->name),
-				  rf_fs_path(&a, "%s/ledger", room), cards, b->grant.n, &b->fence,
-				  err) < 0)
+	    rf_fence_post_open(&p->loop, &p->arbiter, rf_fs_path(&a, "%s/%s/run", h->dir, b->name),
+			       rf_fs_path(&a, "%s/ledger", room), cards, b->grant.n, &b->fence,
+			       err) < 0)
 		rf_wrap(err, "fence of container %s", b->name);
 	b->spoilt = b->fence == NULL && err->code == RF_CONFLICT;
 	return b->fence == NULL ? -err->code : 0;
@@ -391,7 +391,7 @@ static void close_doors(struct rf_held *h)
 	h->ending = true;
 	for (size_t i = 0; i < h->n_boxes; i++) {
 		rf_cdi_remove(h->plugin, rf_cdi_id(&a, h, &h->boxes[i]));
-		rf_fence_server_stop(h->boxes[i].fence);
+		rf_fence_post_close(h->boxes[i].fence);
 		h->boxes[i].fence = NULL;
 	}
 	rf_promise_forget(h->plugin, rf_str(h->uid));

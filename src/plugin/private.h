@@ -17,7 +17,8 @@
 
 #define RF_CDI_KIND "ringfence.io/gpu"
 
-struct rf_fence_server;
+struct rf_arbiter;
+struct rf_fence_post;
 struct rf_plugin;
 
 int64_t rf_plugin_now(void); /* milliseconds, only forward */
@@ -54,9 +55,9 @@ int rf_plugin_claim(struct rf_plugin *p, struct rf_arena *a, struct rf_str ns, s
 struct rf_held_box {
 	char *name; /* the container's */
 	struct rf_grant grant;
-	struct rf_fence_server *fence; /* NULL: not up */
-	bool spoilt;		       /* for good: the container wrote nonsense into its ledger */
-	bool told;		       /* that it is not up */
+	struct rf_fence_post *fence; /* NULL: not up */
+	bool spoilt;		     /* for good: the container wrote nonsense into its ledger */
+	bool told;		     /* that it is not up */
 };
 
 /* A claim whose devices a pod of this node may be using. On disk from before the first container can
@@ -244,6 +245,7 @@ struct rf_plugin {
 	const struct rf_plugin_opts *opts;
 	struct rf_arena arena; /* for what lives as long as the agent */
 	uv_loop_t loop;
+	struct rf_arbiter *arbiter; /* NULL until a card is shared */
 	struct rf_str name;
 	const char *data_dir;
 	int lock;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "fence/arbiter.h"
 #include "plugin/private.h"
 
 #define TICK_MS 1000
@@ -270,6 +271,7 @@ static void end(struct rf_plugin *p)
 	if (p->server != NULL)
 		rf_http_server_close(p->server, NULL, NULL);
 	close_handles(p);
+	rf_arbiter_stop(p->arbiter);
 	rf_kube_free(p->kube);
 	rf_tls_free(p->tls);
 	rf_cards_close(&p->cards);

@@ -15,7 +15,7 @@ static void box_metrics(struct rf_metrics *m, const struct rf_held *h, const str
 		struct rf_fence_usage u = { .used_bytes = 0 };
 
 		/* A spoiled ledger still says the cap; the rest is then zero. */
-		(void)rf_fence_server_usage(b->fence, i, &u);
+		(void)rf_fence_server_usage(b->fence->server, i, &u);
 		rf_card_use_metrics(m, &(struct rf_card_use){
 					       .node = h->plugin->name,
 					       .tenant = rf_str(h->tenant),
@@ -27,6 +27,8 @@ static void box_metrics(struct rf_metrics *m, const struct rf_held *h, const str
 					       .cap = (int64_t)u.cap_bytes,
 					       .processes = u.processes,
 					       .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX),
+					       .gpu_us = (int64_t)(u.gpu_ns / 1000),
+					       .held_us = (int64_t)(u.held_ns / 1000),
 					       .compute_milli = b->grant.cards[i].compute_milli });
 	}
 }

@@ -451,6 +451,8 @@ static void metrics_are_for_those_whom_kubernetes_lets_read_them(void **state RF
 	assert_non_null(strstr(answer.p, "ringfence_node_claims{node=\"node-1\"} 1\n"));
 	assert_non_null(strstr(answer.p, "pod=\"seen\""));
 	assert_non_null(strstr(answer.p, "2147483648"));
+	assert_non_null(strstr(answer.p, "# TYPE ringfence_container_gpu_seconds_total counter\n"));
+	assert_non_null(strstr(answer.p, "# TYPE ringfence_container_gpu_held_seconds_total counter\n"));
 	/* Strangers who try and try are not asked about, and keep nobody out. */
 	guess_tokens();
 	assert_int_equal(scrape("/metrics", good, &answer), 200);

@@ -88,9 +88,9 @@ WRAP(int, rf_volumes_scratch, (const char *path, int64_t bytes, struct rf_err *e
      (path, bytes, err))
 WRAP(int, rf_volumes_unmount, (const char *dir, struct rf_err *err), (dir, err))
 WRAP(int, rf_fence_server_start,
-     (uv_loop_t * loop, const char *run, const char *ledger, const struct rf_fence_card *cards,
-      size_t n, struct rf_fence_server **ret, struct rf_err *err),
-     (loop, run, ledger, cards, n, ret, err))
+     (const char *run, const char *ledger, const struct rf_fence_card *cards, size_t n,
+      struct rf_arbiter *arbiter, struct rf_fence_server **ret, struct rf_err *err),
+     (run, ledger, cards, n, arbiter, ret, err))
 WRAP(int, rf_claim_hold, (struct rf_kube * k, const struct rf_json *claim, struct rf_err *err),
      (k, claim, err))
 WRAP(int, rf_claim_let_go,

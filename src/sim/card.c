@@ -164,6 +164,26 @@ int sim_card_create(const char *path, const struct sim_state *init)
 	return r;
 }
 
+static int lock_by(pthread_mutex_t *lock, struct timespec until)
+{
+#ifdef __SANITIZE_THREAD__
+	/* The thread sanitizer does not know clocklock, nor a timed lock whose owner died. */
+	const struct timespec nap = { .tv_nsec = 20000 };
+	struct timespec now;
+	int r;
+
+	while ((r = pthread_mutex_trylock(lock)) == EBUSY) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec > until.tv_sec)
+			return ETIMEDOUT;
+		nanosleep(&nap, NULL);
+	}
+	return r;
+#else
+	return pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
+#endif
+}
+
 bool sim_lock(struct sim_card *c)
 {
 	struct timespec now, until;
@@ -178,7 +198,7 @@ bool sim_lock(struct sim_card *c)
 	if (now_ns < c->stuck_until_ns)
 		r = pthread_mutex_trylock(&c->s->lock);
 	else
-		r = pthread_mutex_clocklock(&c->s->lock, CLOCK_MONOTONIC, &until);
+		r = lock_by(&c->s->lock, until);
 	if (r == EOWNERDEAD)
 		r = pthread_mutex_consistent(&c->s->lock);
 	if (r == ETIMEDOUT)
@@ -219,6 +239,7 @@ static void forget_proc(struct sim_card *c, int slot)
 	for (int i = 0; i < SIM_CTXS; i++)
 		if (c->s->ctxs[i].used && c->s->ctxs[i].proc == (uint32_t)slot)
 			sim_ctx_drop(c, i);
+	sim_share_drop_all(c, slot);
 	memset(&c->s->procs[slot], 0, sizeof(c->s->procs[slot]));
 }
 
@@ -276,6 +297,21 @@ uint64_t sim_memory_used(const struct sim_card *c, uint32_t part)
 	for (int i = 0; i < SIM_PROCS; i++)
 		if (c->s->procs[i].used && (part == 0 || c->s->procs[i].gi == gi))
 			sum += c->s->procs[i].bytes;
+	for (int i = 0; i < sim_share_top(c); i++)
+		if (sim_share_alive(&c->s->shares[i]) &&
+		    (part == 0 || c->s->shares[i].part == part))
+			sum += c->s->shares[i].bytes;
+	return sum;
+}
+
+uint64_t sim_proc_bytes(const struct sim_card *c, int proc)
+{
+	uint64_t sum = c->s->procs[proc].bytes;
+
+	for (int i = 0; i < sim_share_top(c); i++)
+		if (sim_share_alive(&c->s->shares[i]) &&
+		    sim_share_owner(&c->s->shares[i]) == (uint32_t)proc)
+			sum += c->s->shares[i].bytes;
 	return sum;
 }
 

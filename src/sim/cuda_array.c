@@ -61,10 +61,12 @@ static CUresult allocate(size_t bytes, CUdeviceptr *ret)
 	struct CUctx_st *ctx;
 	CUresult r = sim_current(&ctx);
 
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe();
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
-	r = sim_alloc(ctx, bytes, SIM_KIND_DEVICE, NULL, ret);
+	r = sim_alloc(ctx, bytes, SIM_KIND_DEVICE, ret);
 	pthread_mutex_unlock(&sim_big);
 	return r;
 }

@@ -41,6 +41,14 @@ int sim_device_number(const struct sim_device *d)
 	return (int)(d - devices);
 }
 
+struct sim_device *sim_device_by_uuid(const uint8_t uuid[16])
+{
+	for (int i = 0; i < n_devices; i++)
+		if (memcmp(devices[i].uuid, uuid, 16) == 0)
+			return &devices[i];
+	return NULL;
+}
+
 int sim_cuda_version(void)
 {
 	struct sim_machine m;
@@ -68,9 +76,7 @@ static struct sim_device *new_device(struct sim_card *c)
 				  .sms = c->model->sms };
 	memcpy(d->uuid, c->s->uuid, sizeof(d->uuid));
 	snprintf(d->name, sizeof(d->name), "%s", c->model->product);
-	d->default_pool = (struct CUmemPoolHandle_st){ .magic = SIM_MAGIC_POOL,
-						       .dev = d,
-						       .reuse = { 1, 1, 1 } };
+	sim_pool_init(&d->default_pool, d);
 	d->pool = &d->default_pool;
 	return d;
 }

@@ -40,6 +40,52 @@ CUresult sim_current(struct CUctx_st **ret_ctx)
 	return r;
 }
 
+/* --- the default stream of each thread --- */
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static __thread struct CUstream_st *mine;
+
+static void thread_ends(void *list)
+{
+	struct CUstream_st *s = list, *next;
+
+	pthread_mutex_lock(&sim_big);
+	for (; s != NULL; s = next) {
+		next = s->next_mine;
+		sim_capture_forget(s);
+		s->magic = 0;
+		free(s);
+	}
+	pthread_mutex_unlock(&sim_big);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&thread_key, thread_ends);
+}
+
+static CUresult per_thread(struct CUctx_st *ctx, struct CUstream_st **ret)
+{
+	struct CUstream_st *s = mine;
+
+	while (s != NULL && s->ctx != ctx)
+		s = s->next_mine;
+	if (s == NULL) {
+		s = calloc(1, sizeof(*s));
+		if (s == NULL)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		*s = (struct CUstream_st){
+			.magic = SIM_MAGIC_STREAM, .ctx = ctx, .id = 2, .next_mine = mine
+		};
+		mine = s;
+		pthread_once(&thread_once, make_key);
+		pthread_setspecific(thread_key, mine);
+	}
+	*ret = s;
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_stream_of(CUstream handle, struct CUstream_st **ret_stream)
 {
 	struct CUctx_st *ctx;
@@ -47,6 +93,8 @@ CUresult sim_stream_of(CUstream handle, struct CUstream_st **ret_stream)
 
 	if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
 		r = sim_current(&ctx);
+		if (r == CUDA_SUCCESS && handle == CU_STREAM_PER_THREAD)
+			return per_thread(ctx, ret_stream);
 		if (r == CUDA_SUCCESS)
 			*ret_stream = &ctx->own;
 		return r;
@@ -63,7 +111,7 @@ CUresult sim_stream_of(CUstream handle, struct CUstream_st **ret_stream)
 
 static uint64_t context_cost(const struct sim_device *d)
 {
-	return (uint64_t)d->card->model->context_mib << 20;
+	return (uint64_t)d->card->s->context_mib << 20;
 }
 
 static CUresult attach_process(struct sim_device *d)
@@ -87,8 +135,11 @@ static void detach_process(struct sim_device *d)
 	if (d->contexts > 0 || d->proc < 0)
 		return;
 	sim_proc_drop(d->card, d->proc);
+	d->proc = -1; /* from here on nothing is given back a second time */
 	sim_handles_forget(d);
-	d->proc = -1;
+	sim_held_forget(d);
+	sim_pools_forget(d);
+	sim_graphs_forget(d);
 }
 
 /* Under the card's lock. */

@@ -84,7 +84,13 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
 	CUresult r = given_or_current(&ctx);
 
-	return r == CUDA_SUCCESS ? sim_wait(ctx, sim_ctx_head(ctx)) : r;
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe_ctx(ctx);
+	if (r == CUDA_SUCCESS)
+		r = sim_wait(ctx, sim_ctx_head(ctx));
+	if (r == CUDA_SUCCESS)
+		sim_caught_up(ctx);
+	return r;
 }
 
 CUresult cuCtxSynchronize(void)

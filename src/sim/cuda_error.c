@@ -65,7 +65,14 @@ static const struct {
 	R(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "system has unsupported driver combination"),
 	R(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted in stream capture"),
 	R(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "stream capture was invalidated"),
+	R(CUDA_ERROR_STREAM_CAPTURE_MERGE, "two stream captures would be merged"),
+	R(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "stream capture was begun in another stream"),
+	R(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "stream capture has work that was not joined"),
+	R(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency on work outside of the capture"),
 	R(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "implicit dependency in stream capture"),
+	R(CUDA_ERROR_CAPTURED_EVENT, "event was recorded in a stream capture"),
+	R(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "stream capture was begun by another thread"),
+	R(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "graph cannot be updated to this one"),
 	R(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef R
 };

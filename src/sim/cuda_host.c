@@ -28,6 +28,8 @@ CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned int flags)
 	if (p == NULL || bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = sim_current(&ctx);
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe();
 	if (r != CUDA_SUCCESS)
 		return r;
 	at = sim_map_memory(bytes, 4096, 0);
@@ -54,6 +56,8 @@ static CUresult remove_host(void *p, enum sim_kind kind)
 	struct sim_region *g;
 	CUresult r = sim_current(&ctx);
 
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe();
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
@@ -130,9 +134,11 @@ static bool is_host(const struct sim_region *g)
 static CUresult pointer_attribute(const struct sim_region *g, int attribute, CUdeviceptr ptr,
 				  void *data)
 {
-	bool slab = g->kind == SIM_KIND_SLAB;
-	size_t unit = slab ? g->unit : g->size;
+	uintptr_t base = 0;
+	size_t size = 0;
 
+	if (!sim_region_part(g, (uintptr_t)ptr, &base, &size))
+		return CUDA_ERROR_INVALID_VALUE;
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		*(CUcontext *)data = g->ctx;
@@ -155,10 +161,10 @@ static CUresult pointer_attribute(const struct sim_region *g, int attribute, CUd
 		*(int *)data = sim_device_number(g->dev);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		*(CUdeviceptr *)data = g->base + (ptr - g->base) / unit * unit;
+		*(CUdeviceptr *)data = base;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		*(size_t *)data = unit;
+		*(size_t *)data = size;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*(bool *)data = true;

@@ -1,4 +1,5 @@
 /* Launches and what can be asked of a kernel. Kernels compute nothing; they take time. */
+#include "sim/cuda_graph.h"
 #include "sim/cuda_module.h"
 
 #include <limits.h>
@@ -19,28 +20,59 @@ static uint64_t cost_by_shape(const struct sim_device *d, uint64_t blocks, unsig
 	return LAUNCH_NS + (blocks + at_once - 1) / at_once * WAVE_NS;
 }
 
-static CUresult launch(CUfunction f, const CUlaunchConfig *c)
+CUresult sim_kernel_cost(struct sim_device *d, const CUDA_KERNEL_NODE_PARAMS_v2 *k,
+			 uint64_t *ret_ns)
 {
-	struct CUstream_st *s;
-	uint64_t blocks = (uint64_t)c->gridDimX * c->gridDimY, threads;
-	CUresult r = sim_stream_of(c->hStream, &s);
+	uint64_t blocks = (uint64_t)k->gridDimX * k->gridDimY;
+	uint64_t threads = (uint64_t)k->blockDimX * k->blockDimY;
+	/* Kernels of libraries are functions here. */
+	CUfunction f = k->func != NULL ? k->func : (CUfunction)(void *)k->kern;
 
-	if (r != CUDA_SUCCESS)
-		return r;
 	if (!is_function(f))
 		return CUDA_ERROR_INVALID_HANDLE;
-	threads = (uint64_t)c->blockDimX * c->blockDimY;
-	if (c->blockDimX > 1024 || c->blockDimY > 1024 || c->blockDimZ > 64 ||
-	    c->gridDimY > 65535 || c->gridDimZ > 65535 || c->gridDimX > INT_MAX ||
-	    threads * c->blockDimZ == 0 || threads * c->blockDimZ > 1024 ||
-	    blocks * c->gridDimZ == 0)
+	if (k->blockDimX > 1024 || k->blockDimY > 1024 || k->blockDimZ > 64 ||
+	    k->gridDimY > 65535 || k->gridDimZ > 65535 || k->gridDimX > INT_MAX ||
+	    threads * k->blockDimZ == 0 || threads * k->blockDimZ > 1024 ||
+	    blocks * k->gridDimZ == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (c->sharedMemBytes > (unsigned)f->max_dynamic_smem)
+	if (k->sharedMemBytes > (unsigned)f->max_dynamic_smem)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (f->cost_ns != SIM_COST_BY_SHAPE)
-		return sim_submit(s, f->cost_ns);
-	return sim_submit(s, cost_by_shape(s->ctx->dev, blocks * c->gridDimZ,
-					   (unsigned)(threads * c->blockDimZ)));
+	*ret_ns = f->cost_ns != SIM_COST_BY_SHAPE
+			  ? f->cost_ns
+			  : cost_by_shape(d, blocks * k->gridDimZ,
+					  (unsigned)(threads * k->blockDimZ));
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch_on(struct CUstream_st *s, const CUDA_KERNEL_NODE_PARAMS_v2 *k)
+{
+	struct sim_work w = { .type = CU_GRAPH_NODE_TYPE_KERNEL };
+	CUresult r;
+
+	w.kernel = *k;
+	r = sim_kernel_cost(s->ctx->dev, k, &w.cost_ns);
+	if (r != CUDA_SUCCESS || !sim_capturing(s))
+		return r == CUDA_SUCCESS ? sim_submit(s, w.cost_ns) : r;
+	pthread_mutex_lock(&sim_big);
+	r = sim_capture_work(s, &w);
+	pthread_mutex_unlock(&sim_big);
+	return r;
+}
+
+static CUresult launch(CUfunction f, const CUlaunchConfig *c, CUstream handle)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 k = { .func = f,
+					 .gridDimX = c->gridDimX,
+					 .gridDimY = c->gridDimY,
+					 .gridDimZ = c->gridDimZ,
+					 .blockDimX = c->blockDimX,
+					 .blockDimY = c->blockDimY,
+					 .blockDimZ = c->blockDimZ,
+					 .sharedMemBytes = c->sharedMemBytes };
+	struct CUstream_st *s;
+	CUresult r = sim_work_stream(handle, &s);
+
+	return r == CUDA_SUCCESS ? launch_on(s, &k) : r;
 }
 
 CUresult cuLaunchKernel(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -53,28 +85,28 @@ CUresult cuLaunchKernel(CUfunction fn, unsigned int gx, unsigned int gy, unsigne
 			     .blockDimX = bx,
 			     .blockDimY = by,
 			     .blockDimZ = bz,
-			     .sharedMemBytes = smem,
-			     .hStream = stream };
+			     .sharedMemBytes = smem };
 
-	return launch(fn, &c);
+	return launch(fn, &c, stream);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
 			     unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
 			     CUstream stream, void **params, void **extra)
 {
-	return cuLaunchKernel(fn, gx, gy, gz, bx, by, bz, smem, stream, params, extra);
+	return cuLaunchKernel(fn, gx, gy, gz, bx, by, bz, smem, sim_ptsz(stream), params, extra);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fn, void **params, void **extra)
 {
-	return config != NULL ? launch(fn, config) : CUDA_ERROR_INVALID_VALUE;
+	return config != NULL ? launch(fn, config, config->hStream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction fn, void **params,
 			       void **extra)
 {
-	return cuLaunchKernelEx(config, fn, params, extra);
+	return config != NULL ? launch(fn, config, sim_ptsz(config->hStream))
+			      : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* All blocks of a cooperative launch must be on the card at once. */
@@ -98,7 +130,100 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction fn, unsigned int gx, unsigned
 					unsigned int bz, unsigned int smem, CUstream stream,
 					void **params)
 {
-	return cuLaunchCooperativeKernel(fn, gx, gy, gz, bx, by, bz, smem, stream, params);
+	return cuLaunchCooperativeKernel(fn, gx, gy, gz, bx, by, bz, smem, sim_ptsz(stream),
+					 params);
+}
+
+/* CUDA_LAUNCH_PARAMS */
+struct rf_multi_launch {
+	CUfunction function;
+	unsigned int gx, gy, gz, bx, by, bz, smem;
+	CUstream stream;
+	void **params;
+};
+
+/* One launch per device, each in a stream of its own. */
+CUresult cuLaunchCooperativeKernelMultiDevice(const struct rf_multi_launch *list, unsigned int n,
+					      unsigned int flags)
+{
+	CUresult r = sim_ready();
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (list == NULL || n == 0 || n > (unsigned)sim_device_count() || flags > 3)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++) {
+		const struct rf_multi_launch *l = &list[i];
+
+		if (l->stream == NULL || l->stream == CU_STREAM_LEGACY ||
+		    l->stream == CU_STREAM_PER_THREAD)
+			return CUDA_ERROR_INVALID_VALUE;
+		r = cuLaunchCooperativeKernel(l->function, l->gx, l->gy, l->gz, l->bx, l->by, l->bz,
+					      l->smem, l->stream, l->params);
+	}
+	return r;
+}
+
+/* --- as before CUDA 4: the shape is set on the kernel --- */
+
+CUresult cuFuncSetBlockShape(CUfunction fn, int x, int y, int z)
+{
+	if (!is_function(fn))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (x <= 0 || y <= 0 || z <= 0 || (int64_t)x * y * z > 1024)
+		return CUDA_ERROR_INVALID_VALUE;
+	fn->block[0] = (unsigned)x;
+	fn->block[1] = (unsigned)y;
+	fn->block[2] = (unsigned)z;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetSharedSize(CUfunction fn, unsigned int bytes)
+{
+	if (!is_function(fn))
+		return CUDA_ERROR_INVALID_HANDLE;
+	fn->smem = bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuParamSetSize(CUfunction fn, unsigned int bytes)
+{
+	return is_function(fn) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuParamSeti(CUfunction fn, int offset, unsigned int v)
+{
+	return is_function(fn) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuParamSetf(CUfunction fn, int offset, float v)
+{
+	return is_function(fn) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuParamSetv(CUfunction fn, int offset, void *v, unsigned int bytes)
+{
+	return is_function(fn) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuLaunchGridAsync(CUfunction fn, int width, int height, CUstream stream)
+{
+	if (!is_function(fn))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (width <= 0 || height <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	return cuLaunchKernel(fn, (unsigned)width, (unsigned)height, 1, fn->block[0], fn->block[1],
+			      fn->block[2], fn->smem, stream, NULL, NULL);
+}
+
+CUresult cuLaunchGrid(CUfunction fn, int width, int height)
+{
+	return cuLaunchGridAsync(fn, width, height, NULL);
+}
+
+CUresult cuLaunch(CUfunction fn)
+{
+	return cuLaunchGridAsync(fn, 1, 1, NULL);
 }
 
 /* --- asking --- */

@@ -1,4 +1,4 @@
-/* Device memory: charged on the card, backed by this process.
+/* Device memory: charged on the card, backed by this process or, once exported, by the card's file.
  *
  * Device memory is charged in chunks of 2 MiB. Requests up to 1 MiB share chunks with others of the
  * same size (the next power of two from 512 bytes on); larger ones have their own. */
@@ -34,33 +34,51 @@ void sim_uncharge(struct sim_device *d, uint64_t bytes)
 	sim_unlock(d->card);
 }
 
-static void pool_count(CUmemoryPool pool, size_t bytes, bool add)
-{
-	if (pool == NULL)
-		return;
-	if (!add) {
-		pool->used -= bytes < pool->used ? bytes : pool->used;
-		return;
-	}
-	pool->used += bytes;
-	if (pool->used > pool->high)
-		pool->high = pool->used;
-}
-
-static void release_region(struct sim_region *r)
+void sim_region_release(struct sim_region *r)
 {
 	sim_region_remove(r);
 	if (r->kind == SIM_KIND_MAPPED)
 		sim_handle_unmap(r);
 	else if (r->kind != SIM_KIND_REGISTERED)
 		munmap((void *)r->base, r->kind == SIM_KIND_HOST ? r->size : r->charged);
-	if (r->charged > 0)
+	if (r->held != NULL && r->held->opened == r)
+		r->held->opened = NULL;
+	if (r->held != NULL)
+		sim_held_put(r->held);
+	else if (r->kind != SIM_KIND_GRAPH && r->charged > 0)
 		sim_uncharge(r->dev, r->charged);
 	free(r);
 }
 
-static CUresult new_region(struct CUctx_st *ctx, size_t bytes, enum sim_kind kind,
-			   struct sim_region **ret)
+/* Charges the memory and maps it. */
+static CUresult back_region(struct sim_region *r, bool shared)
+{
+	CUresult e;
+
+	if (shared) {
+		e = sim_held_new(r->dev, r->charged, false, &r->held);
+		if (e == CUDA_SUCCESS)
+			r->base = (uintptr_t)sim_held_map(r->held, NULL);
+	} else {
+		e = sim_charge(r->dev, r->charged);
+		if (e == CUDA_SUCCESS)
+			r->base = (uintptr_t)sim_map_memory(r->charged, SIM_CHUNK, 0);
+	}
+	if (e != CUDA_SUCCESS)
+		return e;
+	if (r->base != 0 && sim_region_add(r))
+		return CUDA_SUCCESS;
+	if (r->base != 0)
+		munmap((void *)r->base, r->charged);
+	if (r->held != NULL)
+		sim_held_put(r->held);
+	else
+		sim_uncharge(r->dev, r->charged);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_region_new(struct sim_device *d, struct CUctx_st *ctx, size_t bytes,
+			enum sim_kind kind, bool shared, struct sim_region **ret)
 {
 	size_t room = (bytes + SIM_CHUNK - 1) & ~(SIM_CHUNK - 1);
 	struct sim_region *r;
@@ -68,25 +86,18 @@ static CUresult new_region(struct CUctx_st *ctx, size_t bytes, enum sim_kind kin
 
 	if (room < bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	e = sim_charge(ctx->dev, room);
-	if (e != CUDA_SUCCESS)
-		return e;
 	r = calloc(1, sizeof(*r));
-	if (r != NULL) {
-		*r = (struct sim_region){
-			.size = bytes, .charged = room, .kind = kind, .dev = ctx->dev, .ctx = ctx
-		};
-		r->base = (uintptr_t)sim_map_memory(room, SIM_CHUNK, 0);
-	}
-	if (r == NULL || r->base == 0 || !sim_region_add(r)) {
-		if (r != NULL && r->base != 0)
-			munmap((void *)r->base, room);
-		free(r);
-		sim_uncharge(ctx->dev, room);
+	if (r == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	*ret = r;
-	return CUDA_SUCCESS;
+	*r = (struct sim_region){
+		.size = bytes, .charged = room, .kind = kind, .dev = d, .ctx = ctx
+	};
+	e = back_region(r, shared);
+	if (e == CUDA_SUCCESS)
+		*ret = r;
+	else
+		free(r);
+	return e;
 }
 
 /* --- small requests --- */
@@ -100,21 +111,21 @@ static size_t unit_for(size_t bytes)
 	return unit;
 }
 
-static struct sim_region **slab_list(struct CUctx_st *ctx, CUmemoryPool pool, size_t unit)
+static struct sim_region **slab_list(struct CUctx_st *ctx, size_t unit)
 {
-	/* Slabs with room, by context, pool and unit: few, so a list per unit will do. */
+	/* Slabs with room, by context and unit: few, so a list per unit will do. */
 	static struct sim_region *lists[12];
 	int i = __builtin_ctzl(unit / SMALLEST);
 	struct sim_region **p = &lists[i];
 
-	while (*p != NULL && ((*p)->ctx != ctx || (*p)->pool != pool))
+	while (*p != NULL && (*p)->ctx != ctx)
 		p = &(*p)->next_slab;
 	return p;
 }
 
 static void slab_unlist(struct sim_region *r)
 {
-	struct sim_region **p = slab_list(r->ctx, r->pool, r->unit);
+	struct sim_region **p = slab_list(r->ctx, r->unit);
 
 	while (*p != NULL && *p != r)
 		p = &(*p)->next_slab;
@@ -141,23 +152,21 @@ static uintptr_t slab_take(struct sim_region *r)
 	return 0;
 }
 
-static CUresult slab_alloc(struct CUctx_st *ctx, size_t bytes, CUmemoryPool pool, CUdeviceptr *ret)
+static CUresult slab_alloc(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *ret)
 {
 	size_t unit = unit_for(bytes);
-	struct sim_region **list = slab_list(ctx, pool, unit), *r = *list;
+	struct sim_region **list = slab_list(ctx, unit), *r = *list;
 
 	if (r == NULL) {
-		CUresult e = new_region(ctx, SIM_CHUNK, SIM_KIND_SLAB, &r);
+		CUresult e = sim_region_new(ctx->dev, ctx, SIM_CHUNK, SIM_KIND_SLAB, false, &r);
 
 		if (e != CUDA_SUCCESS)
 			return e;
 		r->unit = unit;
-		r->pool = pool;
 		r->next_slab = *list;
 		*list = r;
 	}
 	*ret = slab_take(r);
-	pool_count(pool, unit, true);
 	return CUDA_SUCCESS;
 }
 
@@ -169,40 +178,33 @@ static CUresult slab_free(struct sim_region *r, uintptr_t at)
 	if ((at - r->base) % r->unit != 0 || (r->bits[unit / 64] >> (unit % 64) & 1) == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (r->used == SIM_CHUNK / r->unit) { /* was full: has room again */
-		list = slab_list(r->ctx, r->pool, r->unit);
+		list = slab_list(r->ctx, r->unit);
 		r->next_slab = *list;
 		*list = r;
 	}
 	r->bits[unit / 64] &= ~(1ULL << (unit % 64));
 	r->used--;
-	pool_count(r->pool, r->unit, false);
 	if (r->used == 0) {
 		slab_unlist(r);
-		release_region(r);
+		sim_region_release(r);
 	}
 	return CUDA_SUCCESS;
 }
 
 /* --- allocation; under sim_big --- */
 
-CUresult sim_alloc(struct CUctx_st *ctx, size_t bytes, enum sim_kind kind, CUmemoryPool pool,
-		   CUdeviceptr *ret)
+CUresult sim_alloc(struct CUctx_st *ctx, size_t bytes, enum sim_kind kind, CUdeviceptr *ret)
 {
 	struct sim_region *r = NULL;
 	CUresult e;
 
 	if (bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (pool != NULL && pool->max != 0 &&
-	    (pool->used >= pool->max || bytes > pool->max - pool->used))
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (bytes <= LARGEST_SMALL && kind == SIM_KIND_DEVICE)
-		return slab_alloc(ctx, bytes, pool, ret);
-	e = new_region(ctx, bytes, kind, &r);
+		return slab_alloc(ctx, bytes, ret);
+	e = sim_region_new(ctx->dev, ctx, bytes, kind, false, &r);
 	if (e != CUDA_SUCCESS)
 		return e;
-	r->pool = pool;
-	pool_count(pool, r->charged, true);
 	*ret = r->base;
 	return CUDA_SUCCESS;
 }
@@ -215,10 +217,13 @@ CUresult sim_free(uintptr_t at)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (r->kind == SIM_KIND_SLAB)
 		return slab_free(r, at);
+	if (r->kind == SIM_KIND_POOL)
+		return sim_pool_free(r, at);
+	if (r->kind == SIM_KIND_GRAPH)
+		return sim_graph_free(r, at);
 	if (r->base != at || (r->kind != SIM_KIND_DEVICE && r->kind != SIM_KIND_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
-	pool_count(r->pool, r->charged, false);
-	release_region(r);
+	sim_region_release(r);
 	return CUDA_SUCCESS;
 }
 
@@ -227,14 +232,9 @@ void sim_memory_drop_ctx(struct CUctx_st *ctx)
 	struct sim_region *r;
 
 	while ((r = sim_region_of_ctx(ctx)) != NULL) {
-		if (r->kind == SIM_KIND_SLAB) {
-			pool_count(r->pool, r->unit * r->used, false);
-			if (r->used < SIM_CHUNK / r->unit)
-				slab_unlist(r);
-		} else {
-			pool_count(r->pool, r->charged, false);
-		}
-		release_region(r);
+		if (r->kind == SIM_KIND_SLAB && r->used < SIM_CHUNK / r->unit)
+			slab_unlist(r);
+		sim_region_release(r);
 	}
 }
 
@@ -246,10 +246,12 @@ static CUresult alloc_current(size_t bytes, enum sim_kind kind, CUdeviceptr *ret
 	if (ret == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = sim_current(&ctx);
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe();
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
-	r = sim_alloc(ctx, bytes, kind, NULL, ret);
+	r = sim_alloc(ctx, bytes, kind, ret);
 	pthread_mutex_unlock(&sim_big);
 	return r;
 }
@@ -290,6 +292,9 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 
 	if (r != CUDA_SUCCESS || dptr == 0)
 		return r;
+	r = sim_unsafe();
+	if (r != CUDA_SUCCESS)
+		return r;
 	pthread_mutex_lock(&sim_big);
 	r = sim_free((uintptr_t)dptr);
 	pthread_mutex_unlock(&sim_big);
@@ -323,21 +328,22 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dp
 {
 	struct CUctx_st *ctx;
 	struct sim_region *g;
+	uintptr_t start = 0;
+	size_t n = 0;
 	CUresult r = sim_current(&ctx);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
 	g = sim_region_find((uintptr_t)dptr);
-	if (g == NULL || g->kind == SIM_KIND_HOST || g->kind == SIM_KIND_REGISTERED) {
+	if (g == NULL || g->kind == SIM_KIND_HOST || g->kind == SIM_KIND_REGISTERED ||
+	    !sim_region_part(g, (uintptr_t)dptr, &start, &n)) {
 		r = CUDA_ERROR_NOT_FOUND;
 	} else {
-		size_t unit = g->kind == SIM_KIND_SLAB ? g->unit : g->size;
-
 		if (base != NULL)
-			*base = g->base + (dptr - g->base) / unit * unit;
+			*base = start;
 		if (size != NULL)
-			*size = unit;
+			*size = n;
 	}
 	pthread_mutex_unlock(&sim_big);
 	return r;

@@ -1,7 +1,9 @@
 /* Modules: any image is accepted and has every kernel one asks for. What a kernel costs is worked
  * out from its launch, or read from a line in the image:
  *
- *	// ringfence-sim: kernel=<name or *> ns=<nanoseconds> */
+ *	// ringfence-sim: kernel=<name or *> ns=<nanoseconds>
+ *
+ * The .global variables of PTX text are device memory of the module. */
 #include "sim/cuda_module.h"
 
 #include <elf.h>
@@ -12,6 +14,7 @@
 #define DIRECTIVE "ringfence-sim:"
 #define IMAGE_MAX (64u << 20)
 #define NAME_MAX_BYTES 1024
+#define VARIABLES_MAX 4096
 #define FATBIN_WRAPPER 0x466243b1u
 #define FATBIN 0xba55ed50u
 
@@ -21,9 +24,17 @@ struct directive {
 	struct directive *next;
 };
 
+struct variable {
+	char *name;
+	size_t bytes;
+	CUdeviceptr at; /* 0: not loaded */
+	struct variable *next;
+};
+
 struct CUmod_st {
 	uint32_t magic;
-	struct CUctx_st *ctx; /* NULL for a library */
+	struct CUctx_st *ctx; /* whose its variables are; a library's once one was current */
+	struct variable *variables;
 	struct directive *directives;
 	struct CUfunc_st *functions;
 };
@@ -37,6 +48,14 @@ static bool is_elf(const unsigned char *image)
 {
 	return memcmp(image, ELFMAG, SELFMAG) == 0 && image[EI_CLASS] == ELFCLASS64 &&
 	       image[EI_DATA] == ELFDATA2LSB && image[EI_VERSION] == EV_CURRENT;
+}
+
+static bool is_fatbin(const unsigned char *image)
+{
+	uint32_t magic;
+
+	memcpy(&magic, image, sizeof(magic));
+	return magic == FATBIN;
 }
 
 static size_t elf_size(const unsigned char *image)
@@ -128,7 +147,153 @@ static void read_directives(struct CUmod_st *m, const unsigned char *image, size
 	}
 }
 
-static CUresult make_module(const void *image, struct CUctx_st *ctx, CUmodule *ret)
+/* --- variables: .global .align 4 .b8 name[1024]; --- */
+
+static const char *skip_space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+		p++;
+	return p;
+}
+
+static size_t word(const char *p, const char *end)
+{
+	size_t n = 0;
+
+	while (p + n < end && strchr(" \t\r\n[;={,", p[n]) == NULL)
+		n++;
+	return n;
+}
+
+/* What a modifier or type multiplies the size by: .u32 by 4, .v2 by 2. */
+static size_t factor(const char *p, size_t n)
+{
+	size_t bits;
+
+	if (n < 3 || strchr("busfv", p[1]) == NULL || p[2] < '1' || p[2] > '9')
+		return 1;
+	bits = strtoul(p + 2, NULL, 10);
+	return p[1] == 'v' ? bits : bits / 8;
+}
+
+static size_t times_dimensions(const char *p, const char *end, size_t bytes)
+{
+	for (p = skip_space(p, end); p < end && *p == '['; p = skip_space(p, end)) {
+		char *stop = NULL;
+		size_t n = strtoull(p + 1, &stop, 10);
+
+		if (stop == NULL || stop >= end || *stop != ']' ||
+		    __builtin_mul_overflow(bytes, n, &bytes))
+			return 0;
+		p = stop + 1;
+	}
+	return bytes;
+}
+
+/* The declaration behind ".global". Anything odd is skipped. */
+static void read_variable(struct CUmod_st *m, const char *p, const char *end)
+{
+	struct variable *v;
+	size_t bytes = 1, n;
+
+	for (p = skip_space(p, end); p < end && *p == '.'; p = skip_space(p + n, end)) {
+		n = word(p, end);
+		if (n == 6 && memcmp(p, ".align", 6) == 0) {
+			p = skip_space(p + n, end);
+			n = word(p, end);
+		} else {
+			bytes *= factor(p, n);
+		}
+	}
+	n = word(p, end);
+	bytes = times_dimensions(p + n, end, bytes);
+	if (n == 0 || n >= NAME_MAX_BYTES || bytes == 0)
+		return;
+	v = calloc(1, sizeof(*v));
+	if (v == NULL)
+		return;
+	v->name = strndup(p, n);
+	v->bytes = bytes;
+	v->next = m->variables;
+	m->variables = v;
+}
+
+static bool in_comment(const char *text, const char *p)
+{
+	while (p > text && p[-1] != '\n')
+		if (*--p == '/' && p[1] == '/')
+			return true;
+	return false;
+}
+
+static void read_variables(struct CUmod_st *m, const unsigned char *image, size_t n)
+{
+	const char *text = (const char *)image, *end = text + n, *p = text;
+	unsigned found = 0;
+
+	while ((p = memmem(p, (size_t)(end - p), ".global", 7)) != NULL &&
+	       found++ < VARIABLES_MAX) {
+		bool begins = p == text || strchr(" \t\n\r;}", p[-1]) != NULL;
+
+		p += 7;
+		if (begins && p < end && strchr(" \t\n\r", *p) != NULL && !in_comment(text, p))
+			read_variable(m, p, end);
+	}
+}
+
+/* Under sim_big. */
+static CUresult load_variables(struct CUmod_st *m, struct CUctx_st *ctx)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (m->ctx != NULL)
+		return r;
+	for (struct variable *v = m->variables; r == CUDA_SUCCESS && v != NULL; v = v->next)
+		r = sim_alloc(ctx, v->bytes, SIM_KIND_DEVICE, &v->at);
+	if (r == CUDA_SUCCESS) {
+		m->ctx = ctx;
+		return r;
+	}
+	for (struct variable *v = m->variables; v != NULL; v = v->next) {
+		if (v->at != 0)
+			sim_free((uintptr_t)v->at);
+		v->at = 0;
+	}
+	return r;
+}
+
+/* A library is loaded when it is first used with a context current. */
+static CUresult load_now(struct CUmod_st *m)
+{
+	struct CUctx_st *ctx;
+	CUresult r;
+
+	if (sim_current(&ctx) != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&sim_big);
+	r = load_variables(m, ctx);
+	pthread_mutex_unlock(&sim_big);
+	return r;
+}
+
+static void drop_variables(struct CUmod_st *m)
+{
+	pthread_mutex_lock(&sim_big);
+	while (m->variables != NULL) {
+		struct variable *v = m->variables;
+
+		m->variables = v->next;
+		if (v->at != 0 && m->ctx->alive)
+			sim_free((uintptr_t)v->at);
+		free(v->name);
+		free(v);
+	}
+	pthread_mutex_unlock(&sim_big);
+}
+
+static CUresult unload(CUmodule m);
+
+static CUresult make_module(const void *image, CUmodule *ret)
 {
 	const unsigned char *bytes;
 	struct CUmod_st *m;
@@ -141,8 +306,13 @@ static CUresult make_module(const void *image, struct CUctx_st *ctx, CUmodule *r
 	if (m == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->magic = SIM_MAGIC_MODULE;
-	m->ctx = ctx;
 	read_directives(m, bytes, n);
+	if (n >= 4 && !is_elf(bytes) && !is_fatbin(bytes))
+		read_variables(m, bytes, n);
+	if (load_now(m) != CUDA_SUCCESS) {
+		unload(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	*ret = m;
 	return CUDA_SUCCESS;
 }
@@ -179,7 +349,7 @@ CUresult cuModuleLoadDataEx(CUmodule *mod, const void *image, unsigned int n, in
 	if (mod == NULL || image == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = sim_current(&ctx);
-	return r == CUDA_SUCCESS ? make_module(image, ctx, mod) : r;
+	return r == CUDA_SUCCESS ? make_module(image, mod) : r;
 }
 
 CUresult cuModuleLoadData(CUmodule *mod, const void *image)
@@ -228,6 +398,7 @@ static CUresult unload(CUmodule m)
 		free(f->name);
 		free(f);
 	}
+	drop_variables(m);
 	while (m->directives != NULL) {
 		struct directive *d = m->directives;
 
@@ -282,6 +453,7 @@ static struct CUfunc_st *find_function(CUmodule m, const char *name)
 	f->module = m;
 	f->cost_ns = named_cost(m, name);
 	f->max_dynamic_smem = 49152;
+	f->block[0] = f->block[1] = f->block[2] = 1;
 	f->next = m->functions;
 	m->functions = f;
 	return f;
@@ -309,10 +481,30 @@ CUresult cuModuleGetFunction(CUfunction *fn, CUmodule mod, const char *name)
 	return get_function(fn, mod, name);
 }
 
-/* Global variables would need the image to be understood. */
+static CUresult get_variable(CUdeviceptr *dptr, size_t *bytes, CUmodule m, const char *name)
+{
+	CUresult r;
+
+	if (!is_module(m))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (name == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = load_now(m);
+	for (const struct variable *v = m->variables; r == CUDA_SUCCESS && v != NULL; v = v->next) {
+		if (v->name == NULL || v->at == 0 || strcmp(v->name, name) != 0)
+			continue;
+		if (dptr != NULL)
+			*dptr = v->at;
+		if (bytes != NULL)
+			*bytes = v->bytes;
+		return CUDA_SUCCESS;
+	}
+	return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_FOUND : r;
+}
+
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule mod, const char *name)
 {
-	return is_module(mod) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+	return get_variable(dptr, bytes, mod, name);
 }
 
 /* --- libraries --- */
@@ -328,7 +520,7 @@ CUresult cuLibraryLoadData(CUlibrary *lib, const void *code, int *jit_options, v
 		return r;
 	if (lib == NULL || code == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = make_module(code, NULL, &m);
+	r = make_module(code, &m);
 	if (r == CUDA_SUCCESS)
 		*lib = (CUlibrary)(void *)m;
 	return r;

@@ -13,6 +13,8 @@ struct CUfunc_st {
 	uint64_t cost_ns; /* as the image says, or SIM_COST_BY_SHAPE */
 	int max_dynamic_smem;
 	int carveout;
+	unsigned block[3]; /* for launches that do not say */
+	unsigned smem;
 	struct CUfunc_st *next;
 };
 

@@ -1,12 +1,13 @@
 /* A context's queue on the card: submitting work, waiting for it, events. */
-#include "sim/cuda_priv.h"
+#include "sim/cuda_graph.h"
 
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #define LOOK_AGAIN_NS 50000000ULL /* others may have died: look at least this often */
-#define SPIN_NS 60000ULL	  /* shorter than a sleep would take */
+#define SPIN_NS 15000ULL	  /* shorter than a sleep would take */
 #define HUNG_NAP_NS 1000000ULL
 
 static struct sim_ctx *shared(struct CUctx_st *ctx)
@@ -24,11 +25,14 @@ static uint64_t monotonic_ns(void)
 
 static void sleep_until(uint64_t ns)
 {
+	static __thread bool exact;
 	uint64_t now = monotonic_ns();
 	struct timespec ts;
 
 	if (ns > now + SPIN_NS) {
-		ns -= SPIN_NS / 2;
+		/* By default the kernel lets a thread sleep 50 us longer than it asked. */
+		if (!exact)
+			exact = prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0) == 0;
 		ts = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000ULL),
 					.tv_nsec = (long)(ns % 1000000000ULL) };
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
@@ -114,6 +118,23 @@ uint64_t sim_ctx_head(struct CUctx_st *ctx)
 		sim_unlock(ctx->dev->card);
 	}
 	return head;
+}
+
+void sim_caught_up(struct CUctx_st *ctx)
+{
+	pthread_mutex_lock(&sim_big);
+	sim_pools_release(ctx->dev);
+	pthread_mutex_unlock(&sim_big);
+}
+
+uint64_t sim_stream_last(struct CUstream_st *stream)
+{
+	uint64_t last;
+
+	pthread_mutex_lock(&sim_big);
+	last = stream->last;
+	pthread_mutex_unlock(&sim_big);
+	return last;
 }
 
 /* --- events; under sim_big --- */
@@ -227,6 +248,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&sim_big);
 	unhook(event);
+	sim_deps_clear(&event->deps);
 	event->magic = 0;
 	pthread_mutex_unlock(&sim_big);
 	free(event);
@@ -246,6 +268,8 @@ static void record(struct CUevent_st *e, struct CUstream_st *stream)
 
 	sim_advance(ctx->dev->card, x->part, sim_clock(ctx->dev->card));
 	unhook(e);
+	sim_deps_clear(&e->deps);
+	e->capture = 0;
 	e->recorded = true;
 	if (stream->last <= x->tail) { /* nothing to wait for */
 		e->end_ns = ctx->dev->card->s->parts[x->part].now_ns;
@@ -257,41 +281,89 @@ static void record(struct CUevent_st *e, struct CUstream_st *stream)
 	ctx->events[e->op % SIM_QUEUE] = e;
 }
 
-CUresult cuEventRecord(CUevent event, CUstream handle)
+/* Under sim_big. */
+static CUresult record_now(struct CUevent_st *e, struct CUstream_st *stream)
+{
+	if (!sim_lock(stream->ctx->dev->card))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	record(e, stream);
+	sim_unlock(stream->ctx->dev->card);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_event_record(struct CUevent_st *e, struct CUstream_st *stream)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sim_big);
+	r = record_now(e, stream);
+	pthread_mutex_unlock(&sim_big);
+	return r;
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags)
 {
 	struct CUstream_st *stream;
 	CUresult r = event_check(event);
 
 	if (r == CUDA_SUCCESS)
-		r = sim_stream_of(handle, &stream);
+		r = sim_work_stream(handle, &stream);
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (flags > CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (stream->ctx != event->ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&sim_big);
-	if (sim_lock(stream->ctx->dev->card)) {
-		record(event, stream);
-		sim_unlock(stream->ctx->dev->card);
-	} else {
-		r = CUDA_ERROR_OPERATING_SYSTEM;
-	}
+	r = stream->capture != NULL ? sim_capture_record(event, stream, flags)
+				    : record_now(event, stream);
 	pthread_mutex_unlock(&sim_big);
 	return r;
 }
 
-CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
+CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-	return cuEventRecord(event, stream);
+	return cuEventRecordWithFlags(event, stream, 0);
 }
 
-CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
-	return flags > 1 ? CUDA_ERROR_INVALID_VALUE : cuEventRecord(event, stream);
+	return cuEventRecordWithFlags(event, sim_ptsz(stream), 0);
 }
 
 CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
 {
-	return cuEventRecordWithFlags(event, stream, flags);
+	return cuEventRecordWithFlags(event, sim_ptsz(stream), flags);
+}
+
+/* Behind everything the context has queued so far. */
+CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
+{
+	struct CUstream_st all;
+	CUresult r = event_check(event);
+
+	if (r == CUDA_SUCCESS)
+		r = sim_ctx_check(ctx);
+	if (r == CUDA_SUCCESS && ctx != event->ctx)
+		r = CUDA_ERROR_INVALID_HANDLE;
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe_ctx(ctx);
+	if (r != CUDA_SUCCESS)
+		return r;
+	all = (struct CUstream_st){ .ctx = ctx, .last = sim_ctx_head(ctx) };
+	return sim_event_record(event, &all);
+}
+
+/* The queue's order is the dependency already. */
+CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
+{
+	CUresult r = event_check(event);
+
+	if (r == CUDA_SUCCESS)
+		r = sim_ctx_check(ctx);
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe_ctx(ctx);
+	return r == CUDA_SUCCESS && ctx != event->ctx ? cuEventSynchronize(event) : r;
 }
 
 /* Takes the time along if the operation has ended. */
@@ -316,6 +388,8 @@ CUresult cuEventQuery(CUevent event)
 {
 	CUresult r = event_check(event);
 
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe_event(event);
 	return r == CUDA_SUCCESS ? settle(event) : r;
 }
 
@@ -323,8 +397,12 @@ CUresult cuEventSynchronize(CUevent event)
 {
 	CUresult r = event_check(event);
 
+	if (r == CUDA_SUCCESS)
+		r = sim_unsafe_event(event);
 	while (r == CUDA_SUCCESS) {
 		r = settle(event);
+		if (r == CUDA_SUCCESS)
+			sim_caught_up(event->ctx);
 		if (r != CUDA_ERROR_NOT_READY)
 			return r;
 		r = sim_wait(event->ctx, event->op + 1);

@@ -89,6 +89,31 @@ void *sim_map_memory(size_t size, size_t alignment, int extra_flags)
 	return start;
 }
 
+static bool cut_part(const struct sim_region *r, uintptr_t at, uintptr_t *ret_base,
+		     size_t *ret_size)
+{
+	for (const struct sim_cut *c = r->cuts; c != NULL && c->at <= at - r->base; c = c->next) {
+		if (at - r->base - c->at >= c->size)
+			continue;
+		*ret_base = r->base + c->at;
+		*ret_size = c->size;
+		return true;
+	}
+	return false;
+}
+
+bool sim_region_part(const struct sim_region *r, uintptr_t at, uintptr_t *ret_base,
+		     size_t *ret_size)
+{
+	size_t unit = r->kind == SIM_KIND_SLAB ? r->unit : r->size;
+
+	if (r->kind == SIM_KIND_POOL)
+		return cut_part(r, at, ret_base, ret_size);
+	*ret_base = r->base + (at - r->base) / unit * unit;
+	*ret_size = unit;
+	return true;
+}
+
 static bool slab_range(const struct sim_region *r, uintptr_t at, size_t n)
 {
 	size_t unit = (at - r->base) / r->unit;
@@ -123,5 +148,13 @@ bool sim_device_range(uintptr_t at, size_t n, struct sim_device **ret_dev)
 		return slab_range(r, at, n);
 	if (r->kind == SIM_KIND_MAPPED)
 		return mapped_range(r, at, n);
+	if (r->kind == SIM_KIND_GRAPH && !r->accessible)
+		return false;
+	if (r->kind == SIM_KIND_POOL) {
+		uintptr_t base;
+		size_t size;
+
+		return cut_part(r, at, &base, &size) && n <= size - (at - base);
+	}
 	return n <= r->size - (at - r->base);
 }

@@ -139,6 +139,10 @@ nvmlReturn_t nvml_enter(nvmlDevice_t d)
 		sim_unlock(d->card);
 		return NVML_ERROR_GPU_IS_LOST;
 	}
+	if (d->card->s->nvml_fault.kind == SIM_NVML_DEAD) {
+		sim_unlock(d->card);
+		return NVML_ERROR_UNKNOWN;
+	}
 	if (d->parent != NULL && !instance_lives(d)) {
 		sim_unlock(d->card);
 		return NVML_ERROR_NOT_FOUND;

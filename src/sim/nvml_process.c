@@ -2,11 +2,11 @@
 #include "sim/nvml_priv.h"
 
 #include <string.h>
-#include <time.h>
 
 struct seen {
 	pid_t pid;
 	const struct sim_proc *proc;
+	uint64_t bytes;
 };
 
 static bool belongs(nvmlDevice_t d, const struct sim_proc *p)
@@ -25,13 +25,16 @@ static unsigned list(nvmlDevice_t d, struct seen *out)
 	unsigned n = 0;
 
 	sim_reap(d->card);
+	if (d->card->s->nvml_fault.kind == SIM_NVML_EMPTY)
+		return 0;
 	for (int i = 0; i < SIM_PROCS; i++) {
 		const struct sim_proc *p = &d->card->s->procs[i];
 		pid_t pid = 0;
 
 		if (!p->used || !belongs(d, p) || !sim_proc_alive(d->card, i, &pid) || pid == 0)
 			continue;
-		out[n++] = (struct seen){ .pid = pid, .proc = p };
+		out[n++] =
+			(struct seen){ .pid = pid, .proc = p, .bytes = sim_proc_bytes(d->card, i) };
 	}
 	return n;
 }
@@ -40,10 +43,10 @@ static void put(const struct seen *s, unsigned i, nvmlProcessInfo_v1_t *v1, nvml
 {
 	if (v1 != NULL)
 		v1[i] = (nvmlProcessInfo_v1_t){ .pid = (unsigned)s->pid,
-						.usedGpuMemory = s->proc->bytes };
+						.usedGpuMemory = s->bytes };
 	if (v3 != NULL)
 		v3[i] = (nvmlProcessInfo_t){ .pid = (unsigned)s->pid,
-					     .usedGpuMemory = s->proc->bytes,
+					     .usedGpuMemory = s->bytes,
 					     .gpuInstanceId = s->proc->gi,
 					     .computeInstanceId = s->proc->ci };
 }
@@ -128,21 +131,20 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, uns
 
 /* --- utilisation per process --- */
 
-static unsigned long long timestamp_us(const struct sim_card *c)
+static unsigned percent(const struct sim_state *s, const struct sim_proc *p, uint64_t now)
 {
-	struct timespec ts;
-
-	if (c->s->is_virtual)
-		return c->s->virtual_ns / 1000;
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (unsigned long long)ts.tv_sec * 1000000ULL + (unsigned long long)ts.tv_nsec / 1000;
+	if (s->nvml_fault.kind == SIM_NVML_STALE)
+		return p->stale_percent;
+	return s->nvml_fault.kind == SIM_NVML_IMPOSSIBLE ? 101 : sim_busy_percent(&p->busy, now);
 }
 
 /* Under the card's lock. */
 static nvmlReturn_t samples_of(nvmlDevice_t d, nvmlProcessUtilizationSample_t *samples,
 			       unsigned *count, unsigned long long since_us)
 {
-	unsigned long long stamp = timestamp_us(d->card);
+	const struct sim_state *s = d->card->s;
+	bool stale = s->nvml_fault.kind == SIM_NVML_STALE;
+	unsigned long long stamp = stale ? s->nvml_fault.since_us : sim_stamp_us(d->card);
 	uint64_t now = sim_clock(d->card);
 	struct seen seen[SIM_PROCS];
 	unsigned n, room = samples != NULL ? *count : 0;
@@ -150,14 +152,17 @@ static nvmlReturn_t samples_of(nvmlDevice_t d, nvmlProcessUtilizationSample_t *s
 	if (d->parent != NULL || d->card->s->mig_mode)
 		return NVML_ERROR_NOT_SUPPORTED;
 	sim_advance_all(d->card);
-	n = stamp > since_us ? list(d, seen) : 0;
+	n = (stale || stamp > since_us) && s->nvml_fault.kind != SIM_NVML_NOT_FOUND ? list(d, seen)
+										    : 0;
 	*count = n;
+	if (n == 0 && s->nvml_fault.kind == SIM_NVML_EMPTY)
+		return NVML_SUCCESS;
 	if (n == 0)
 		return NVML_ERROR_NOT_FOUND;
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < n; i++) {
-		unsigned busy = sim_busy_percent(&seen[i].proc->busy, now);
+		unsigned busy = percent(s, seen[i].proc, now);
 
 		samples[i] = (nvmlProcessUtilizationSample_t){ .pid = (unsigned)seen[i].pid,
 							       .timeStamp = stamp,

@@ -9,6 +9,10 @@
 
 #include "sim/state.h"
 
+_Static_assert((int)RF_SIM_NVML_DEAD == (int)SIM_NVML_DEAD &&
+		       (int)RF_SIM_NVML_EMPTY == (int)SIM_NVML_EMPTY,
+	       "sim.h and state.h number NVML's faults alike");
+
 #define DEFAULT_DRIVER "580.159.04"
 #define DEFAULT_CUDA 13000
 
@@ -53,6 +57,10 @@ static void fill_state(struct sim_state *s, unsigned card, const struct rf_gpu_m
 	s->minor = card;
 	s->pci_bus = 0x1b + card;
 	s->is_virtual = opt->virtual_time;
+	s->context_mib = opt->context_mib > 0	 ? (uint32_t)opt->context_mib
+			 : opt->context_mib == 0 ? model->context_mib
+						 : 0;
+	s->switch_milli = opt->switch_milli;
 	s->virtual_ns = opt->virtual_time ? 1000000000ULL : 0;
 	s->created_ns = opt->virtual_time ? s->virtual_ns : now_ns;
 	for (int i = 0; i < SIM_PARTS; i++)
@@ -97,6 +105,10 @@ int rf_sim_machine_create(const char *dir, struct rf_str text, const struct rf_s
 
 	if (r < 0)
 		return r;
+	if (o.switch_milli >= 1000)
+		return rf_fail(err, RF_INVALID,
+			       "switching costs %u thousandths: must be below 1000",
+			       o.switch_milli);
 	if (strlen(o.driver) >= sizeof(((struct sim_state *)0)->driver))
 		return rf_fail(err, RF_INVALID, "driver version \"%s\" is too long", o.driver);
 	if (mkdir(dir, 0755) < 0 && errno != EEXIST)
@@ -318,6 +330,24 @@ int rf_sim_clear(const char *dir, unsigned card, struct rf_err *err)
 	if (r < 0)
 		return r;
 	sim_fault_clear(c);
+	sim_unlock(c);
+	return 0;
+}
+
+int rf_sim_nvml(const char *dir, unsigned card, enum rf_sim_nvml how, struct rf_err *err)
+{
+	struct sim_card *c = NULL;
+	int r = open_card(dir, card, &c, err);
+
+	if (r < 0)
+		return r;
+	sim_advance_all(c);
+	c->s->nvml_fault = (struct sim_nvml_fault){ .kind = how, .since_ns = sim_clock(c) };
+	if (how == RF_SIM_NVML_STALE)
+		for (int i = 0; i < SIM_PROCS; i++)
+			c->s->procs[i].stale_percent =
+				sim_busy_percent(&c->s->procs[i].busy, c->s->nvml_fault.since_ns);
+	c->s->nvml_fault.since_us = sim_stamp_us(c);
 	sim_unlock(c);
 	return 0;
 }

@@ -27,6 +27,9 @@ struct rf_sim_options {
 	bool virtual_time;  /* waiting jumps the card's clock instead of sleeping */
 	const char *driver; /* NULL: "580.159.04" */
 	int cuda_version;   /* 0: 13000 */
+	int context_mib;    /* what a context costs; 0: as the model says, -1: nothing */
+	/* How much of the card is lost, in thousandths, while several contexts take turns. */
+	unsigned switch_milli;
 };
 
 /* Makes the folder (its parent must exist) and one file per card. RF_EXISTS if the folder already
@@ -76,6 +79,16 @@ int rf_sim_hang(const char *dir, unsigned card, bool on, struct rf_err *err);
 int rf_sim_off_bus(const char *dir, unsigned card, struct rf_err *err);
 /* The card as after a reset: no fault, error counters at zero. Contexts that were hit stay hit. */
 int rf_sim_clear(const char *dir, unsigned card, struct rf_err *err);
+/* How NVML fails those who ask it about processes. */
+enum rf_sim_nvml {
+	RF_SIM_NVML_WELL,
+	RF_SIM_NVML_STALE, /* the utilisation of processes stays what it was, time stamp and all */
+	RF_SIM_NVML_EMPTY, /* there seem to be no processes */
+	RF_SIM_NVML_NOT_FOUND,	/* no samples of utilisation */
+	RF_SIM_NVML_IMPOSSIBLE, /* every process uses 101 % */
+	RF_SIM_NVML_DEAD,	/* every question about the card: NVML_ERROR_UNKNOWN */
+};
+int rf_sim_nvml(const char *dir, unsigned card, enum rf_sim_nvml how, struct rf_err *err);
 /* Moves the clock of a machine with virtual time. */
 int rf_sim_advance(const char *dir, unsigned card, uint64_t ns, struct rf_err *err);
 

@@ -6,7 +6,10 @@
  *
  * Time. Each partition (the whole card, or one MIG GPU instance) is a fluid processor: n contexts
  * with queued work advance at 1/n each. A context's queue is first in, first out over all of its
- * streams. Nobody drives the model; whoever takes the lock first brings it up to date. */
+ * streams. While several run, switch_milli thousandths of the time are lost. Nobody drives the model; whoever takes the lock first brings it up to date.
+ *
+ * Memory that several processes may hold (a share) has its bytes in this file, behind the state, and
+ * a bit for each process that holds it: it goes when the last bit does. */
 #ifndef RF_SIM_STATE_H
 #define RF_SIM_STATE_H
 
@@ -18,7 +21,7 @@
 #include "gpu/models.h"
 
 #define SIM_MAGIC 0x646f6d73666e6972ULL
-#define SIM_LAYOUT 1u
+#define SIM_LAYOUT 2u
 
 enum {
 	SIM_PROCS = 256,
@@ -30,6 +33,7 @@ enum {
 	SIM_EVENTS = 256,
 	SIM_BUCKETS = 16,
 	SIM_CARDS_MAX = 64,
+	SIM_SHARES = 1024,
 };
 
 #define SIM_BUCKET_NS 100000000ULL
@@ -49,7 +53,9 @@ struct sim_proc {
 	uint32_t used;
 	uint32_t contexts;
 	uint32_t gi, ci; /* ids, or SIM_NO_INSTANCE */
-	uint64_t bytes;	 /* allocations and contexts */
+	uint64_t bytes;	 /* allocations and contexts, without shares */
+	uint32_t stale_percent;
+	uint32_t pad;
 	struct sim_busy busy;
 };
 
@@ -90,6 +96,31 @@ struct sim_gi {
 	struct sim_ci ci[SIM_CIS];
 };
 
+/* Device memory that was exported, or may be. */
+struct sim_share {
+	uint64_t id; /* never used twice */
+	uint64_t offset, bytes;
+	uint32_t part;
+	uint32_t maker;
+	uint64_t holders[SIM_PROCS / 64]; /* none: no share */
+};
+
+/* How NVML misbehaves, as sim.h names it, and since when. */
+enum {
+	SIM_NVML_WELL,
+	SIM_NVML_STALE,
+	SIM_NVML_EMPTY,
+	SIM_NVML_NOT_FOUND,
+	SIM_NVML_IMPOSSIBLE,
+	SIM_NVML_DEAD
+};
+
+struct sim_nvml_fault {
+	uint32_t kind;
+	uint32_t pad;
+	uint64_t since_ns, since_us;
+};
+
 struct sim_event {
 	uint64_t seq; /* 1, 2, ... */
 	uint64_t type;
@@ -109,6 +140,8 @@ struct sim_state {
 	uint32_t minor;
 	uint32_t pci_bus;
 	uint32_t is_virtual;
+	uint32_t context_mib;  /* what one CUDA context costs */
+	uint32_t switch_milli; /* lost while several contexts run */
 	uint64_t serial;
 	uint64_t created_ns;
 
@@ -125,9 +158,14 @@ struct sim_state {
 	uint32_t rows_corrected, rows_uncorrected, rows_pending, rows_failed;
 	uint64_t last_xid;
 	uint64_t gi_serial;
+	struct sim_nvml_fault nvml_fault;
+	uint64_t share_serial;
+	uint32_t share_top; /* shares from here on were never used */
+	uint32_t pad2;
+	struct sim_share shares[SIM_SHARES];
 
 	uint32_t event_wake; /* a futex that changes with every event */
-	uint32_t pad;
+	uint32_t ctx_top;    /* contexts from here on are unused */
 	uint64_t event_seq;
 	struct sim_event events[SIM_EVENTS];
 
@@ -138,7 +176,9 @@ struct sim_state {
 	struct sim_op ops[SIM_CTXS][SIM_QUEUE];
 };
 
-#define SIM_LOCK_AT (1LL << 40) /* record locks lie far behind the file's end */
+#define SIM_LOCK_AT (1LL << 42)	  /* record locks lie far behind the file's end */
+#define SIM_SHARE_AT (1ULL << 26) /* shares' bytes lie from here */
+#define SIM_SHARE_END (1ULL << 41)
 
 /* One opened card. Opened once per process and never closed: closing any descriptor of the file
  * would drop the record locks of the whole process. */
@@ -176,9 +216,28 @@ uint64_t sim_memory_used(const struct sim_card *c, uint32_t part);
 /* false: the card (or instance) has not that much left. */
 bool sim_memory_take(struct sim_card *c, int proc, uint32_t part, uint64_t bytes);
 void sim_memory_give(struct sim_card *c, int proc, uint64_t bytes);
+/* What NVML shows for a process: its own and the shares it owns. */
+uint64_t sim_proc_bytes(const struct sim_card *c, int proc);
+
+/* --- shares (share.c); under the lock --- */
+/* A new share held by proc. Its bytes are charged unless `paid`. NULL: no memory, or no place. */
+struct sim_share *sim_share_new(struct sim_card *c, int proc, uint32_t part, uint64_t bytes,
+				bool paid);
+struct sim_share *sim_share_find(struct sim_card *c, uint64_t id);
+void sim_share_hold(struct sim_share *h, int proc);
+void sim_share_drop(struct sim_card *c, struct sim_share *h, int proc);
+void sim_share_drop_all(struct sim_card *c, int proc);
+bool sim_share_alive(const struct sim_share *h);
+static inline int sim_share_top(const struct sim_card *c)
+{
+	return c->s->share_top < SIM_SHARES ? (int)c->s->share_top : SIM_SHARES;
+}
+/* The process it is shown with: who made it, or one of those left. */
+uint32_t sim_share_owner(const struct sim_share *h);
 
 /* --- time (time.c); under the lock --- */
 uint64_t sim_clock(const struct sim_card *c);
+uint64_t sim_stamp_us(const struct sim_card *c); /* as NVML stamps samples */
 void sim_advance(struct sim_card *c, uint32_t part, uint64_t to_ns);
 void sim_advance_all(struct sim_card *c);
 int sim_ctx_take(struct sim_card *c, int proc, uint32_t part); /* slot or -1 */
@@ -220,7 +279,7 @@ static inline const struct rf_mig_profile *sim_gi_profile(const struct sim_card 
 struct sim_machine {
 	size_t n;
 	struct sim_card *cards[SIM_CARDS_MAX]; /* by minor number */
-	bool has_facts; /* the folder holds a `machine` file */
+	bool has_facts;			       /* the folder holds a `machine` file */
 };
 /* Reads the folder named by RINGFENCE_SIM. false: unset or not there. */
 bool sim_machine_open(struct sim_machine *m);

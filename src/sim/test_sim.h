@@ -66,17 +66,24 @@ struct machine {
 	char dir[64];
 };
 
-static inline void machine_up(struct machine *m, const char *spec, bool virtual_time)
+static inline void machine_up_with(struct machine *m, const char *spec,
+				   const struct rf_sim_options *opt)
 {
-	struct rf_sim_options opt = { .virtual_time = virtual_time };
 	struct rf_err err = RF_ERR_INIT;
 
 	snprintf(m->dir, sizeof(m->dir), "/tmp/rf-sim-test-XXXXXX");
 	assert_non_null(mkdtemp(m->dir));
-	if (rf_sim_machine_create(m->dir, rf_str(spec), &opt, &err) < 0)
+	if (rf_sim_machine_create(m->dir, rf_str(spec), opt, &err) < 0)
 		fail_msg("%s", err.msg);
 	setenv("RINGFENCE_SIM", m->dir, 1);
 	unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+static inline void machine_up(struct machine *m, const char *spec, bool virtual_time)
+{
+	struct rf_sim_options opt = { .virtual_time = virtual_time };
+
+	machine_up_with(m, spec, &opt);
 }
 
 static inline void machine_down(struct machine *m)

@@ -27,6 +27,27 @@ static void resolve(void)
 	need(p == (void *)CU(cuLaunchKernel));
 	need_is(CU(cuGetProcAddress)("cuLaunchKernel", &q, 12000, 2), CUDA_SUCCESS);
 	need(q == (void *)CU(cuLaunchKernel_ptsz));
+	need_is(CU(cuGetProcAddress)("cuGraphInstantiate", &p, 11040, 0), CUDA_SUCCESS);
+	need(p == (void *)CU(cuGraphInstantiate_v2));
+	need_is(CU(cuGetProcAddress)("cuGraphInstantiate", &p, 12000, 0), CUDA_SUCCESS);
+	need(p == (void *)CU(cuGraphInstantiateWithFlags));
+	need_is(CU(cuGetProcAddress)("cuStreamBeginCapture", &p, 12000, 2), CUDA_SUCCESS);
+	need(p == (void *)CU(cuStreamBeginCapture_v2_ptsz));
+	need_is(CU(cuGetProcAddress)("cuGraphAddNode", &p, 12020, 0), CUDA_SUCCESS);
+	need(p == (void *)CU(cuGraphAddNode));
+	need_is(CU(cuGetProcAddress)("cuGraphAddNode", &p, 12030, 0), CUDA_SUCCESS);
+	need(p == (void *)CU(cuGraphAddNode_v2));
+	/* every name leads to what is exported under it */
+#define X(name, symbol, since)                                                                     \
+	need_is(CU(cuGetProcAddress)(#name, &p, since, 0), CUDA_SUCCESS);                          \
+	need(p == test_symbol("libcuda.so.1", #symbol));
+#define XT(name, symbol, since, per_thread)                                                        \
+	X(name, symbol, since)                                                                     \
+	need_is(CU(cuGetProcAddress)(#name, &p, since, 2), CUDA_SUCCESS);                          \
+	need(p == test_symbol("libcuda.so.1", #per_thread));
+#include "sim/cuda_symbols.h"
+#undef X
+#undef XT
 	/* too old, and unknown */
 	need_is(CU(cuGetProcAddress_v2)("cuMemAllocAsync", &p, 10000, 0, &status),
 		CUDA_ERROR_NOT_FOUND);
@@ -51,17 +72,17 @@ static void names_resolve_to_the_version_asked_for(void **state)
 
 static void ask_for_what_is_not_there(void)
 {
-	CUgraph graph = NULL;
-	CUipcMemHandle handle;
 	const char *name = NULL;
 	nvmlDevice_t d;
 	void *p = NULL;
 
 	child_context(0);
-	need_is(CU(cuIpcGetMemHandle)(&handle, 0), CUDA_ERROR_NOT_SUPPORTED);
-	need_is(CU(cuGraphDestroy)(graph), CUDA_ERROR_NOT_SUPPORTED);
-	need_is(CU(cuGetProcAddress)("cuGraphLaunch", &p, 12000, 0), CUDA_SUCCESS);
-	need_is(((__typeof__(&cuGraphLaunch))p)(NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
+	need_is(CU(cuMemPoolSetAccess)(NULL, NULL, 0), CUDA_ERROR_NOT_SUPPORTED);
+	need_is(((CUresult(*)(void *, void *, unsigned, int))test_symbol(
+			"libcuda.so.1", "cuGreenCtxCreate"))(NULL, NULL, 0, 0),
+		CUDA_ERROR_NOT_SUPPORTED);
+	need_is(CU(cuGetProcAddress)("cuTexObjectDestroy", &p, 12000, 0), CUDA_SUCCESS);
+	need_is(((CUresult(*)(unsigned long long))p)(0), CUDA_ERROR_NOT_SUPPORTED);
 	need_is(CU(cuGetErrorName)(CUDA_ERROR_NOT_SUPPORTED, &name), CUDA_SUCCESS);
 	need(strcmp(name, "CUDA_ERROR_NOT_SUPPORTED") == 0);
 	need_is(CU(cuGetErrorName)(12345, &name), CUDA_ERROR_INVALID_VALUE);

@@ -1,6 +1,8 @@
 /* Faults on demand, and who hears of them. */
 #include "sim/test_sim.h"
 
+#include <sys/mman.h>
+
 static struct machine machine;
 
 /* --- events --- */
@@ -266,9 +268,23 @@ static void ecc_errors_are_counted_and_told(void **state)
 
 /* --- dying at any instant --- */
 
+static CUipcMemHandle *passed; /* seen by all children */
+
+/* Exports memory, and opens what the other left: often gone, or half written, which is an error. */
+static void pass_on(CUdeviceptr mine)
+{
+	CUipcMemHandle own, theirs = *passed;
+	CUdeviceptr q;
+
+	need_is(CU(cuIpcGetMemHandle)(&own, mine), CUDA_SUCCESS);
+	if (CU(cuIpcOpenMemHandle_v2)(&q, theirs, 1) == CUDA_SUCCESS)
+		need_is(CU(cuIpcCloseMemHandle)(q), CUDA_SUCCESS);
+	*passed = own;
+}
+
 static void churn(void)
 {
-	CUdeviceptr p;
+	CUdeviceptr p, q;
 	CUfunction fn;
 
 	child_context(0);
@@ -276,7 +292,10 @@ static void churn(void)
 	child_tell('r');
 	for (;;) {
 		need_is(CU(cuMemAlloc_v2)(&p, 32 * MIB), CUDA_SUCCESS);
+		need_is(CU(cuMemAllocAsync)(&q, 8 * MIB, NULL), CUDA_SUCCESS);
 		child_launch(fn, 3);
+		pass_on(p);
+		need_is(CU(cuMemFreeAsync)(q, NULL), CUDA_SUCCESS);
 		need_is(CU(cuCtxSynchronize)(), CUDA_SUCCESS);
 		need_is(CU(cuMemFree_v2)(p), CUDA_SUCCESS);
 	}
@@ -290,6 +309,9 @@ static void processes_killed_anywhere_leave_nothing_behind(void **state)
 	size_t n;
 
 	machine_up(&machine, "1xT4", true);
+	passed = mmap(NULL, sizeof(*passed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	assert_ptr_not_equal(passed, MAP_FAILED);
 	for (int i = 0; i < 60; i++) {
 		struct child a = child_start(churn), b = child_start(churn);
 
@@ -302,6 +324,87 @@ static void processes_killed_anywhere_leave_nothing_behind(void **state)
 	assert_int_equal(rf_sim_machine_cards(machine.dir, &info, 1, &n, &err), 0);
 	assert_int_equal(info.processes, 0);
 	assert_int_equal(info.memory_used, 0);
+	munmap(passed, sizeof(*passed));
+	machine_down(&machine);
+}
+
+/* --- NVML that cannot be relied upon --- */
+
+static void be_busy(void)
+{
+	CUfunction fn;
+
+	child_context(0);
+	fn = child_kernel(1000000);
+	child_launch(fn, 500);
+	need_is(CU(cuCtxSynchronize)(), CUDA_SUCCESS);
+	child_tell('b');
+	child_wait();
+}
+
+static void set_nvml(enum rf_sim_nvml how)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_int_equal(rf_sim_nvml(machine.dir, 0, how, &err), 0);
+}
+
+static void nvml_can_be_made_to_fail_about_processes(void **state)
+{
+	nvmlProcessUtilizationSample_t s[4], old[4];
+	struct rf_err err = RF_ERR_INIT;
+	nvmlProcessInfo_t infos[4];
+	struct child c;
+	nvmlDevice_t d;
+	unsigned n = 4;
+
+	machine_up(&machine, "1xH200", true);
+	assert_int_equal(NVML(nvmlInit_v2)(), NVML_SUCCESS);
+	assert_int_equal(NVML(nvmlDeviceGetHandleByIndex_v2)(0, &d), NVML_SUCCESS);
+	c = child_start(be_busy);
+	assert_int_equal(child_said(&c), 'b');
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, old, &n, 0), NVML_SUCCESS);
+	assert_int_equal(n, 1);
+	assert_in_range(old[0].smUtil, 40, 60);
+
+	set_nvml(RF_SIM_NVML_STALE);
+	assert_int_equal(rf_sim_advance(machine.dir, 0, 10000000000ULL, &err), 0);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, s, &n, old[0].timeStamp + 1),
+			 NVML_SUCCESS);
+	assert_int_equal(n, 1);
+	assert_int_equal(s[0].timeStamp, old[0].timeStamp);
+	assert_int_equal(s[0].smUtil, old[0].smUtil);
+
+	set_nvml(RF_SIM_NVML_EMPTY);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, s, &n, 0), NVML_SUCCESS);
+	assert_int_equal(n, 0);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(d, &n, infos), NVML_SUCCESS);
+	assert_int_equal(n, 0);
+
+	set_nvml(RF_SIM_NVML_NOT_FOUND);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, s, &n, 0), NVML_ERROR_NOT_FOUND);
+
+	set_nvml(RF_SIM_NVML_IMPOSSIBLE);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, s, &n, 0), NVML_SUCCESS);
+	assert_int_equal(s[0].smUtil, 101);
+
+	set_nvml(RF_SIM_NVML_DEAD);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, s, &n, 0), NVML_ERROR_UNKNOWN);
+	assert_int_equal(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(d, &n, infos),
+			 NVML_ERROR_UNKNOWN);
+
+	set_nvml(RF_SIM_NVML_WELL);
+	n = 4;
+	assert_int_equal(NVML(nvmlDeviceGetProcessUtilization)(d, s, &n, 0), NVML_SUCCESS);
+	assert_int_equal(s[0].smUtil, 0); /* ten seconds have gone by */
+	child_ends_well(&c);
+	NVML(nvmlShutdown)();
 	machine_down(&machine);
 }
 
@@ -315,6 +418,7 @@ int main(void)
 		cmocka_unit_test(a_hung_kernel_hangs_and_can_be_cleared),
 		cmocka_unit_test(ecc_errors_are_counted_and_told),
 		cmocka_unit_test(processes_killed_anywhere_leave_nothing_behind),
+		cmocka_unit_test(nvml_can_be_made_to_fail_about_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -257,9 +257,13 @@ static void all_paths(void)
 	need_is(used, 32 * MIB);
 	need_is(before - free_now(), 32 * MIB);
 	need_is(CU(cuMemFreeAsync)(p, NULL), CUDA_SUCCESS);
+	need_is(before - free_now(), 32 * MIB); /* the pool has it still */
 	need_is(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS);
+	need_is(free_now(), before);
 	need_is(CU(cuMemAllocAsync)(&p, 8 * MIB, NULL), CUDA_SUCCESS);
+	need_is(before - free_now(), 32 * MIB);
 	need_is(CU(cuMemFreeAsync)(p, NULL), CUDA_SUCCESS);
+	need_is(CU(cuStreamSynchronize)(NULL), CUDA_SUCCESS);
 	need_is(free_now(), before);
 }
 
@@ -357,6 +361,31 @@ static void a_destroyed_context_gives_everything_back(void **state)
 	machine_down(&m);
 }
 
+static void a_context_costs_what_the_machine_says(void **state)
+{
+	struct rf_sim_options opt = { .context_mib = 33 };
+	struct machine m;
+	struct child c;
+
+	machine_up_with(&m, "1xT4", &opt);
+	assert_int_equal(NVML(nvmlInit_v2)(), NVML_SUCCESS);
+	c = child_start(take_ten_gib);
+	assert_int_equal(child_said(&c), 'a');
+	assert_int_equal(nvml_used(0), 10 * GIB + 33 * MIB);
+	child_kill(&c);
+	NVML(nvmlShutdown)();
+	machine_down(&m);
+	opt.context_mib = -1;
+	machine_up_with(&m, "1xT4", &opt);
+	assert_int_equal(NVML(nvmlInit_v2)(), NVML_SUCCESS);
+	c = child_start(take_ten_gib);
+	assert_int_equal(child_said(&c), 'a');
+	assert_int_equal(nvml_used(0), 10 * GIB);
+	child_kill(&c);
+	NVML(nvmlShutdown)();
+	machine_down(&m);
+}
+
 /* --- threads --- */
 
 static CUcontext shared_context;
@@ -425,6 +454,7 @@ int main(void)
 		cmocka_unit_test(every_way_to_memory_is_charged),
 		cmocka_unit_test(a_physical_handle_is_charged_until_its_last_mapping_goes),
 		cmocka_unit_test(a_destroyed_context_gives_everything_back),
+		cmocka_unit_test(a_context_costs_what_the_machine_says),
 		cmocka_unit_test(threads_may_share_a_context),
 	};
 

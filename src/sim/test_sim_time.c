@@ -218,6 +218,37 @@ static void who_is_left_alone_gets_all_of_it(void **state)
 	machine_down(&m);
 }
 
+static void switching_can_cost_something(void **state)
+{
+	struct rf_sim_options opt = { .virtual_time = true, .switch_milli = 200 };
+	struct rf_err err = RF_ERR_INIT;
+	struct child a, b;
+	struct machine m;
+
+	opt.switch_milli = 1000;
+	assert_int_equal(rf_sim_machine_create("/tmp/rf-sim-never", rf_str("T4"), &opt, &err),
+			 -RF_INVALID);
+	opt.switch_milli = 200;
+	machine_up_with(&m, "1xH200", &opt);
+	/* 100 ms beside 300 ms, and a fifth is lost while both run: 100 and 100 take 250 ms, and
+	 * then the second has the card to itself. */
+	kernels = 100;
+	expected_ms = 250;
+	a = child_start(compete);
+	assert_int_equal(child_said(&a), 'q');
+	kernels = 300;
+	expected_ms = 450;
+	b = child_start(compete);
+	assert_int_equal(child_said(&b), 'q');
+	child_go(&b);
+	assert_int_equal(child_said(&b), 'd');
+	child_go(&a);
+	assert_int_equal(child_said(&a), 'd');
+	child_ends_well(&a);
+	child_ends_well(&b);
+	machine_down(&m);
+}
+
 static void a_killed_neighbour_no_longer_takes_a_share(void **state)
 {
 	struct rf_err err = RF_ERR_INIT;
@@ -242,6 +273,58 @@ static void a_killed_neighbour_no_longer_takes_a_share(void **state)
 }
 
 /* --- real time --- */
+
+static double seconds(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* Many short kernels, each waited for: the times are exact, and waiting is not done by turning. */
+static void wait_for_each(void)
+{
+	__typeof__(&cuEventElapsedTime) elapsed = CU(cuEventElapsedTime);
+	__typeof__(&cuEventSynchronize) synchronize = CU(cuEventSynchronize);
+	__typeof__(&cuEventRecord) record = CU(cuEventRecord);
+	double cpu, real;
+	CUevent a, b;
+	CUfunction fn;
+
+	child_context(0);
+	fn = child_kernel(2000000);
+	need_is(CU(cuEventCreate)(&a, 0), CUDA_SUCCESS);
+	need_is(CU(cuEventCreate)(&b, CU_EVENT_BLOCKING_SYNC), CUDA_SUCCESS);
+	real = seconds(CLOCK_MONOTONIC);
+	cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+	for (int i = 0; i < 200; i++) {
+		float ms = 0;
+
+		need_is(record(a, NULL), CUDA_SUCCESS);
+		child_launch(fn, 1);
+		need_is(record(b, NULL), CUDA_SUCCESS);
+		need_is(synchronize(b), CUDA_SUCCESS);
+		need_is(elapsed(&ms, a, b), CUDA_SUCCESS);
+		/* From the record to the end of the kernel: its time, and the moment in between. */
+		need(ms >= 2.0f);
+	}
+	cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	real = seconds(CLOCK_MONOTONIC) - real;
+	need(real >= 0.4);
+	need(cpu < real / 2);
+}
+
+static void waiting_burns_no_core(void **state)
+{
+	struct machine m;
+	struct child c;
+
+	machine_up(&m, "1xH200", false);
+	c = child_start(wait_for_each);
+	child_ends_well(&c);
+	machine_down(&m);
+}
 
 static void work_in_real_time(void)
 {
@@ -330,8 +413,10 @@ int main(void)
 		cmocka_unit_test(without_a_directive_time_follows_the_grid),
 		cmocka_unit_test(two_contexts_share_the_card_equally),
 		cmocka_unit_test(who_is_left_alone_gets_all_of_it),
+		cmocka_unit_test(switching_can_cost_something),
 		cmocka_unit_test(a_killed_neighbour_no_longer_takes_a_share),
 		cmocka_unit_test(in_real_time_waiting_takes_time_and_nvml_sees_load),
+		cmocka_unit_test(waiting_burns_no_core),
 		cmocka_unit_test(gpm_measures_between_two_samples),
 	};
 

@@ -14,6 +14,16 @@ uint64_t sim_clock(const struct sim_card *c)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t sim_stamp_us(const struct sim_card *c)
+{
+	struct timespec ts;
+
+	if (c->s->is_virtual)
+		return c->s->virtual_ns / 1000;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000ULL + (uint64_t)ts.tv_nsec / 1000;
+}
+
 static void busy_add_bucket(struct sim_busy *b, uint64_t number, uint64_t ns)
 {
 	unsigned i = number % SIM_BUCKETS;
@@ -59,11 +69,31 @@ static bool runs(const struct sim_ctx *x, uint32_t part)
 	return sim_ctx_pending(x) && x->part == part;
 }
 
+static int top(const struct sim_state *s)
+{
+	return s->ctx_top < SIM_CTXS ? (int)s->ctx_top : SIM_CTXS;
+}
+
+/* How long n contexts take for `work` each. Rounded up, so that it is done by then. */
+static uint64_t span(const struct sim_state *s, uint64_t work, unsigned n)
+{
+	uint64_t kept = 1000 - s->switch_milli;
+
+	return n > 1 && s->switch_milli > 0 ? (work * n * 1000 + kept - 1) / kept : work * n;
+}
+
+/* How much each of n contexts gets done in `ns`. */
+static uint64_t done_in(const struct sim_state *s, uint64_t ns, unsigned n)
+{
+	return n > 1 && s->switch_milli > 0 ? ns * (1000 - s->switch_milli) / (1000ULL * n)
+					    : ns / n;
+}
+
 static unsigned count_running(const struct sim_state *s, uint32_t part)
 {
 	unsigned n = 0;
 
-	for (int i = 0; i < SIM_CTXS; i++)
+	for (int i = 0; i < top(s); i++)
 		n += runs(&s->ctxs[i], part);
 	return n;
 }
@@ -78,7 +108,7 @@ static uint64_t least_backlog(const struct sim_state *s, uint32_t part)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (int i = 0; i < SIM_CTXS; i++)
+	for (int i = 0; i < top(s); i++)
 		if (runs(&s->ctxs[i], part) && backlog(&s->ctxs[i]) < least)
 			least = backlog(&s->ctxs[i]);
 	return least;
@@ -94,22 +124,22 @@ static void run_ctx(struct sim_state *s, int i, uint64_t now, uint64_t work, uns
 	while (x->tail < x->head && s->ops[i][x->tail % SIM_QUEUE].target <= x->done) {
 		struct sim_op *op = &s->ops[i][x->tail % SIM_QUEUE];
 
-		op->end_ns = now + (op->target > start ? op->target - start : 0) * n;
+		op->end_ns = now + span(s, op->target > start ? op->target - start : 0, n);
 		x->tail++;
 	}
 	if (work > 0 && x->proc < SIM_PROCS)
-		busy_add(&s->procs[x->proc].busy, now, now + work * n, n);
+		busy_add(&s->procs[x->proc].busy, now, now + span(s, work, n), n);
 }
 
 static void run_part(struct sim_state *s, uint32_t part, uint64_t work, unsigned n)
 {
 	struct sim_part *p = &s->parts[part];
 
-	for (int i = 0; i < SIM_CTXS; i++)
+	for (int i = 0; i < top(s); i++)
 		if (runs(&s->ctxs[i], part))
 			run_ctx(s, i, p->now_ns, work, n);
-	busy_add(&p->busy, p->now_ns, p->now_ns + work * n, 1);
-	p->now_ns += work * n;
+	busy_add(&p->busy, p->now_ns, p->now_ns + span(s, work, n), 1);
+	p->now_ns += span(s, work, n);
 }
 
 /* Brings a partition up to `to`. Progress is whole nanoseconds of work for each context, so the
@@ -121,7 +151,7 @@ void sim_advance(struct sim_card *c, uint32_t part, uint64_t to)
 	unsigned n;
 
 	while (p->now_ns <= to && (n = count_running(s, part)) > 0) {
-		uint64_t least = least_backlog(s, part), can = (to - p->now_ns) / n;
+		uint64_t least = least_backlog(s, part), can = done_in(s, to - p->now_ns, n);
 
 		if (s->hung) {
 			busy_add(&p->busy, p->now_ns, to, 1);
@@ -149,6 +179,8 @@ int sim_ctx_take(struct sim_card *c, int proc, uint32_t part)
 		if (c->s->ctxs[i].used)
 			continue;
 		c->s->ctxs[i] = (struct sim_ctx){ .used = 1, .proc = (uint32_t)proc, .part = part };
+		if (c->s->ctx_top <= (uint32_t)i)
+			c->s->ctx_top = (uint32_t)i + 1;
 		c->s->procs[proc].contexts++;
 		return i;
 	}
@@ -165,6 +197,8 @@ void sim_ctx_drop(struct sim_card *c, int slot)
 	if (x->proc < SIM_PROCS && c->s->procs[x->proc].contexts > 0)
 		c->s->procs[x->proc].contexts--;
 	memset(x, 0, sizeof(*x));
+	while (top(c->s) > 0 && !c->s->ctxs[top(c->s) - 1].used)
+		c->s->ctx_top = (uint32_t)top(c->s) - 1;
 }
 
 uint64_t sim_op_push(struct sim_card *c, int ctx, uint64_t cost_ns)
@@ -194,7 +228,7 @@ uint64_t sim_op_predict(struct sim_card *c, int ctx, uint64_t op)
 		uint64_t next = mine;
 		unsigned n = 0;
 
-		for (int i = 0; i < SIM_CTXS; i++) {
+		for (int i = 0; i < top(s); i++) {
 			if (!runs(&s->ctxs[i], x->part) || backlog(&s->ctxs[i]) <= level)
 				continue;
 			n++;
@@ -203,7 +237,7 @@ uint64_t sim_op_predict(struct sim_card *c, int ctx, uint64_t op)
 		}
 		if (n == 0)
 			break;
-		t += (next - level) * n;
+		t += span(s, next - level, n);
 		level = next;
 	}
 	return t;

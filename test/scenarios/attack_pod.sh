@@ -61,7 +61,7 @@ attempts() {
 	gone "$ns" "$name"
 }
 cat >"$work/prelude.py" <<'EOF'
-import array, ctypes, errno, fcntl, os, resource, signal, socket, struct, subprocess, sys, time
+import array, ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 def attempt(promise, f):
     try: got = f()
@@ -75,10 +75,10 @@ def read(path):
     return open(path, "rb").read(4096)
 def write(path):
     open(path, "wb").write(b"x"); return "wrote " + path
-def fence(hello=struct.pack("=II", 0x63664652, 1)):
+def fence(hello=struct.pack("=IIII", 0x63664652, 2, 0, 0)):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.settimeout(5)
     s.connect("/ringfence/run/fence.sock"); s.send(hello)
-    fds = array.array("i"); _, anc, _, _ = s.recvmsg(64, socket.CMSG_LEN(8))
+    fds = array.array("i"); _, anc, _, _ = s.recvmsg(64, socket.CMSG_LEN(16))
     for _, _, data in anc: fds.frombytes(data)
     return list(fds)
 EOF
@@ -265,7 +265,7 @@ attempt("another card's file cannot be made", lambda: write("/ringfence/dev/nvid
 attempt("the machine's file cannot be written", lambda: write("/ringfence/dev/machine"))
 attempt("the fence's socket cannot be replaced", lambda: os.unlink("/ringfence/run/fence.sock") or "gone")
 attempt("nor another put beside it", lambda: socket.socket(socket.AF_UNIX).bind("/ringfence/run/mine.sock") or "bound")
-limits, ledger = fence()
+limits, ledger, gate, desk = fence()
 attempt("the limits cannot be written", lambda: os.pwrite(limits, b"x", 0))
 attempt("nor made longer or shorter", lambda: os.ftruncate(limits, 0) or "cut")
 def grow():
@@ -274,14 +274,20 @@ def grow():
         while n < 8 << 20: n += os.pwrite(ledger, b"\0" * 65536, 65536 + n)
     except OSError: pass
     return n > 65536 and "%d bytes" % n
+attempt("the gate cannot be written", lambda: os.pwrite(gate, b"x", 0))
+attempt("nor by mapping it", lambda: mmap.mmap(gate, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
+attempt("gate and desk keep their sizes", lambda: os.ftruncate(gate, 0) or "cut")
+attempt("the desk as well", lambda: os.ftruncate(desk, 0) or "cut")
+attempt("and do not grow", lambda: os.posix_fallocate(desk, 0, 1 << 28) or "grown")
+os.pwrite(desk, b"\xff" * (os.fstat(desk).st_size - 64), 64) # its own desk it may spoil
 attempt("the ledger does not grow", grow)
 attempt("nor by fallocate", lambda: os.posix_fallocate(ledger, 0, 1 << 28) or "grown")
 attempt("the ledger's owner and mode stay", lambda: os.fchmod(ledger, 0o777) or "changed")
-for hello in (b"", b"x", b"x" * 60000, struct.pack("=II", 0x63664652, 99), struct.pack("=II", 0, 1), os.urandom(8)):
+for hello in (b"", b"x", b"x" * 60000, struct.pack("=II", 0x63664652, 99), struct.pack("=II", 0, 2), struct.pack("=II", 0x63664652, 2), os.urandom(16)):
     attempt("garbage of %d bytes gets nothing" % len(hello), lambda: fence(hello))
 def pass_fds():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.settimeout(5); s.connect("/ringfence/run/fence.sock")
-    socket.send_fds(s, [struct.pack("=II", 0x63664652, 1)], [0] * 200); return False
+    socket.send_fds(s, [struct.pack("=IIII", 0x63664652, 2, 0, 0)], [0] * 200); return False
 attempt("descriptors that are sent along do no harm", pass_fds)
 keep = []
 def flood():

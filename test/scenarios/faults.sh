@@ -20,6 +20,8 @@ kubectl apply -f sharing.yaml >/dev/null
 check "a share runs" eventually 20 phase_is team-b steady Running
 check "metrics name tenant, namespace, pod and card" eventually 10 bash -c \
 	"$(declare -f metrics); work=$work port=$port; metrics ${admin[*]} | grep 'tenant=\"team-b\"' | grep 'namespace=\"team-b\"' | grep 'pod=\"steady\"' | grep -q 'card=\"gpu-'"
+check "and the time that a pod had on its card" eventually 10 bash -c \
+	"$(declare -f metrics); work=$work port=$port; metrics ${admin[*]} | grep '^ringfence_container_gpu_seconds_total' | grep 'pod=\"steady\"' | grep -qv ' 0\.000000$'"
 says "metrics are Prometheus text" "# TYPE ringfence_gpu_memory_total_bytes gauge" metrics "${admin[@]}"
 refuses "nobody reads them without a certificate" "40" metrics
 "$RINGFENCE" tenant kubeconfig team-a >"$work/team-a.kubeconfig"

@@ -15,10 +15,21 @@
 #pragma GCC visibility push(default)
 uint64_t fake_live(int dev);	 /* bytes this process has on the device */
 void fake_fail_next(int result); /* the next allocating call fails with it */
-void fake_capturing(int status);
+void fake_context_bytes(uint64_t n); /* what each context takes from now on */
+void fake_exact_maps(bool on);	     /* cuMemMap takes a handle whole or not at all */
+void fake_neighbour(uint64_t bytes); /* so much more is taken during the next load of a module */
+void fake_fail_after(int calls, int result); /* as fake_fail_next, but so many calls later */
+void fake_object_gone(void);		      /* lets go of what ended multicast objects kept */
+void fake_buffer_gone(void);		      /* and of what a freed buffer kept */
+unsigned fake_reserved(void);		      /* address ranges */
+unsigned fake_prefetches(void);		      /* calls that bring pages to a card */
 unsigned fake_calls(void);		    /* calls of the functions a capped fence refuses */
 const void *fake_pointer(const char *name); /* the driver's own function */
 void fake_unexported(bool on); /* cuGetProcAddress hands out pointers dlsym does not know */
+void fake_pool_step(uint64_t bytes);   /* by which pools grow */
+void fake_pool_wasteful(bool on);      /* nothing shares a step with more than 1 MiB */
+unsigned fake_pool_questions(void);    /* how often pools were asked, since the last call */
+unsigned fake_graph_trims(void);       /* how often graph memory was trimmed */
 #pragma GCC visibility pop
 
 #endif

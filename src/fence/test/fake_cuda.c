@@ -10,24 +10,16 @@
 
 #include "fence/cuda_more.h"
 #include "fence/test/fake.h"
+#include "fence/test/fake_inside.h"
 
 struct CUctx_st {
 	int dev;
+	uint64_t bytes; /* what it takes for itself */
 };
 struct CUmemPoolHandle_st {
 	int dev;
 	uint64_t reserved, used;
-};
-
-struct thing {
-	struct thing *next;
-	uint64_t bytes;
-	int dev;
-	unsigned refs; /* handles: creates, retains and mappings */
-	CUcontext ctx;
-	CUmemoryPool pool;
-	CUdeviceptr at; /* mappings */
-	struct thing *mapped;
+	bool host;
 };
 
 struct shared {
@@ -37,13 +29,15 @@ struct shared {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thing *things;
 static uint64_t live[FAKE_DEVICES];
-static struct CUctx_st primary[FAKE_DEVICES] = { { 0 }, { 1 } };
+static struct CUctx_st primary[FAKE_DEVICES] = { { 0, 0 }, { 1, 0 } };
+static uint64_t context_bytes;
+static bool exact_maps;
 static unsigned primary_refs[FAKE_DEVICES];
-static struct CUmemPoolHandle_st default_pool[FAKE_DEVICES] = { { 0, 0, 0 }, { 1, 0, 0 } };
+static struct CUmemPoolHandle_st default_pool[FAKE_DEVICES] = { { .dev = 0 }, { .dev = 1 } };
 static CUmemoryPool current_pool[FAKE_DEVICES] = { &default_pool[0], &default_pool[1] };
 static _Thread_local CUcontext stack[8];
 static _Thread_local int depth;
-static int fail_next, capturing;
+static int fail_next, fail_skip;
 static unsigned refused_calls;
 static bool unexported;
 static bool ready;
@@ -84,10 +78,6 @@ void fake_fail_next(int result)
 {
 	fail_next = result;
 }
-void fake_capturing(int status)
-{
-	capturing = status;
-}
 unsigned fake_calls(void)
 {
 	return refused_calls;
@@ -97,8 +87,25 @@ void fake_unexported(bool on)
 	unexported = on;
 }
 
+void fake_context_bytes(uint64_t n)
+{
+	context_bytes = n;
+}
+void fake_exact_maps(bool on)
+{
+	exact_maps = on;
+}
+
+void fake_fail_after(int calls, int result)
+{
+	fail_skip = calls;
+	fail_next = result;
+}
+
 static CUresult failing(void)
 {
+	if (fail_skip > 0 && fail_skip-- > 0)
+		return CUDA_SUCCESS;
 	return __atomic_exchange_n(&fail_next, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -179,12 +186,29 @@ static CUresult push(CUcontext ctx)
 	stack[depth++] = ctx;
 	return CUDA_SUCCESS;
 }
+void fake_context_live(CUcontext ctx, bool on)
+{
+	pthread_mutex_lock(&lock);
+	count(ctx->dev, on ? (int64_t)context_bytes : -(int64_t)ctx->bytes);
+	ctx->bytes = on ? context_bytes : 0;
+	pthread_mutex_unlock(&lock);
+}
+void fake_context_grow(CUcontext ctx, int64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	count(ctx->dev, bytes);
+	ctx->bytes += (uint64_t)bytes;
+	pthread_mutex_unlock(&lock);
+}
 CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice dev)
 {
-	if (!ready)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	CUresult r = ready ? failing() : CUDA_ERROR_NOT_INITIALIZED;
+
+	if (r != CUDA_SUCCESS)
+		return r;
 	*ctx = malloc(sizeof(**ctx));
 	(*ctx)->dev = dev;
+	fake_context_live(*ctx, true);
 	return push(*ctx);
 }
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
@@ -227,7 +251,12 @@ static void end_of(CUcontext ctx)
 }
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
+	CUresult r = failing();
+
+	if (r != CUDA_SUCCESS)
+		return r;
 	end_of(ctx);
+	fake_context_live(ctx, false);
 	if (depth && stack[depth - 1] == ctx)
 		depth--;
 	free(ctx);
@@ -235,29 +264,33 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
-	primary_refs[dev]++;
+	CUresult r = failing();
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (primary_refs[dev]++ == 0)
+		fake_context_live(&primary[dev], true);
 	*ctx = &primary[dev];
 	return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	if (--primary_refs[dev] == 0)
+	if (--primary_refs[dev] == 0) {
 		end_of(&primary[dev]);
+		fake_context_live(&primary[dev], false);
+	}
 	return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	primary_refs[dev] = 0;
 	end_of(&primary[dev]);
+	fake_context_live(&primary[dev], false);
 	return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	*active = primary_refs[dev] > 0;
-	return CUDA_SUCCESS;
-}
-CUresult cuCtxSetLimit(int limit, size_t value)
-{
 	return CUDA_SUCCESS;
 }
 
@@ -318,7 +351,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 }
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	return unplain(dptr);
+	return fake_graph_freed(dptr) ? CUDA_SUCCESS : unplain(dptr);
 }
 CUresult cuMemGetInfo_v2(size_t *free_, size_t *total)
 {
@@ -401,6 +434,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 	pthread_mutex_lock(&lock);
 	t = find(handle);
+	if (t && t->bytes && (offset + size > t->bytes || (exact_maps && size != t->bytes)))
+		t = NULL;
 	if (t) {
 		t->refs++;
 		m = make(0, 0);
@@ -463,15 +498,66 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	current_pool[dev] = pool;
 	return CUDA_SUCCESS;
 }
+static struct CUmemPoolHandle_st host_pool = { .host = true };
+static struct CUmemPoolHandle_st managed_pool;
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, int type)
+{
+	if (type == RF_CU_MEM_ALLOCATION_TYPE_MANAGED)
+		*pool = &managed_pool;
+	else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		*pool = &default_pool[location->id];
+	else
+		*pool = &host_pool;
+	return CUDA_SUCCESS;
+}
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type)
+{
+	return cuMemGetDefaultMemPool(pool, location, type);
+}
+CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool)
+{
+	return cuDeviceSetMemPool(location->id, pool);
+}
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle, int type,
+					    unsigned long long flags)
+{
+	*pool = calloc(1, sizeof(**pool));
+	return failing();
+}
+/* The name of an imported pointer is its data; there is nothing of it on the card. */
+CUresult cuMemPoolImportPointer(CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+	struct thing *t = fake_make(0, 0);
+
+	memcpy(&t->at, data, sizeof(t->at));
+	*ptr = (uintptr_t)t;
+	return failing();
+}
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
 	*pool = calloc(1, sizeof(**pool));
 	(*pool)->dev = props->location.id;
-	return CUDA_SUCCESS;
+	(*pool)->host = props->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+	return failing();
+}
+static uint64_t pool_step = FAKE_POOL_STEP;
+static unsigned pool_questions;
+static bool pool_wasteful;
+void fake_pool_step(uint64_t bytes)
+{
+	pool_step = bytes;
+}
+void fake_pool_wasteful(bool on)
+{
+	pool_wasteful = on;
+}
+unsigned fake_pool_questions(void)
+{
+	return __atomic_exchange_n(&pool_questions, 0, __ATOMIC_SEQ_CST);
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-	uint64_t least = (pool->used + FAKE_POOL_STEP - 1) / FAKE_POOL_STEP * FAKE_POOL_STEP;
+	uint64_t least = (pool->used + pool_step - 1) / pool_step * pool_step;
 
 	pthread_mutex_lock(&lock);
 	if (least < pool->reserved && keep < pool->reserved) {
@@ -483,26 +569,39 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
+	for (int dev = 0; dev < FAKE_DEVICES; dev++) {
+		if (current_pool[dev] == pool)
+			current_pool[dev] = &default_pool[dev];
+	}
 	return cuMemPoolTrimTo(pool, 0);
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value)
+{
+	return CUDA_SUCCESS;
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value)
 {
 	uint64_t n =
 		attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? pool->reserved : pool->used;
 
+	__atomic_add_fetch(&pool_questions, 1, __ATOMIC_SEQ_CST);
 	memcpy(value, &n, sizeof(n));
 	return CUDA_SUCCESS;
 }
-static CUresult pooled(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool)
+static CUresult pooled(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-	uint64_t step = (bytes + FAKE_POOL_STEP - 1) / FAKE_POOL_STEP * FAKE_POOL_STEP;
+	uint64_t step = (bytes + pool_step - 1) / pool_step * pool_step;
 	CUresult r = failing();
 	struct thing *t;
 
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (fake_graph_captures(stream))
+		return fake_graph_alloc(dptr, bytes, pool->dev);
+	if (pool_wasteful && bytes > 1 << 20)
+		bytes = step;
 	pthread_mutex_lock(&lock);
-	if (pool->used + bytes > pool->reserved) {
+	if (pool->used + bytes > pool->reserved && !pool->host) {
 		count(pool->dev, (int64_t)step);
 		pool->reserved += step;
 	}
@@ -517,32 +616,36 @@ static CUresult pooled(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool)
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
 				 CUstream stream)
 {
-	return pooled(dptr, bytes, pool);
+	return pooled(dptr, bytes, pool, stream);
 }
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
 				      CUstream stream)
 {
-	return pooled(dptr, bytes, pool);
+	return pooled(dptr, bytes, pool, stream);
 }
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-	return pooled(dptr, bytes, current_pool[0]);
+	return pooled(dptr, bytes, current_pool[0], stream);
 }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-	return pooled(dptr, bytes, current_pool[0]);
+	return pooled(dptr, bytes, current_pool[0], stream);
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
-	return unplain(dptr);
+	if (fake_graph_captures(stream))
+		return fake_graph_free_node(dptr);
+	return fake_graph_freed(dptr) ? CUDA_SUCCESS : unplain(dptr);
 }
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
 {
-	return unplain(dptr);
+	if (fake_graph_captures(stream))
+		return fake_graph_free_node(dptr);
+	return fake_graph_freed(dptr) ? CUDA_SUCCESS : unplain(dptr);
 }
 CUresult cuStreamIsCapturing(CUstream stream, int *status)
 {
-	*status = capturing;
+	*status = fake_graph_captures(stream);
 	return CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing_ptsz(CUstream stream, int *status)
@@ -558,31 +661,39 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* --- what a capped fence never lets through --- */
+/* --- for the driver's other files --- */
 
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
+struct thing *fake_make(uint64_t bytes, int dev)
+{
+	struct thing *t;
+
+	pthread_mutex_lock(&lock);
+	t = make(bytes, dev);
+	pthread_mutex_unlock(&lock);
+	return t;
+}
+struct thing *fake_find(uint64_t key)
+{
+	struct thing *t;
+
+	pthread_mutex_lock(&lock);
+	t = find(key);
+	pthread_mutex_unlock(&lock);
+	return t;
+}
+void fake_unref(struct thing *t)
+{
+	pthread_mutex_lock(&lock);
+	unref(t);
+	pthread_mutex_unlock(&lock);
+}
+CUresult fake_failing(void)
+{
+	return failing();
+}
+void fake_refused(void)
 {
 	refused_calls++;
-	*dptr = flags + (unsigned char)handle.reserved[63];
-	return CUDA_SUCCESS;
-}
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
-					int type)
-{
-	refused_calls++;
-	return CUDA_SUCCESS;
-}
-CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
-				CUDA_MEM_ALLOC_NODE_PARAMS *params)
-{
-	refused_calls++;
-	return CUDA_SUCCESS;
-}
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
-			   const void *edges, size_t n, struct rf_graph_node_params *params)
-{
-	refused_calls += params->type == RF_CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-	return CUDA_SUCCESS;
 }
 
 /* --- look-up by name, version and flags --- */

@@ -152,8 +152,6 @@ static void own_pool(const char *unused)
 	CHECK(fake_live(0) == 0 && free_bytes() == CAP);
 	CHECK(cuMemAllocFromPoolAsync(&a, 1000, (CUmemoryPool)&props, NULL) ==
 	      CUDA_ERROR_NOT_SUPPORTED);
-	fake_capturing(CU_STREAM_CAPTURE_STATUS_ACTIVE);
-	CHECK(cuMemAllocAsync(&a, 1000, NULL) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 /* --- handles --- */
@@ -263,20 +261,11 @@ static void views(const char *unused)
 
 static void refusals(const char *unused)
 {
-	struct rf_graph_node_params node = { .type = RF_CU_GRAPH_NODE_TYPE_MEM_ALLOC };
-	struct rf_graph_node_params harmless = { .type = 0 };
-	CUmemGenericAllocationHandle h;
-	CUipcMemHandle ipc = { { 0 } };
-	CUdeviceptr p;
+	CUDA_ARRAY3D_DESCRIPTOR sparse = { 64, 64, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SPARSE };
+	CUarray array;
 
 	context(0);
-	CHECK(cuIpcOpenMemHandle_v2(&p, ipc, 1) == CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(cuMemImportFromShareableHandle(&h, NULL, 1) == CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(cuGraphAddMemAllocNode(NULL, NULL, NULL, 0, NULL) == CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(cuGraphAddNode_v2(NULL, NULL, NULL, NULL, 0, &node) == CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(cuGraphAddNode_v2(NULL, NULL, NULL, NULL, 0, &harmless) == CUDA_SUCCESS);
-	CHECK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 1 << 30) == CUDA_ERROR_NOT_SUPPORTED);
-	CHECK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20) == CUDA_SUCCESS);
+	CHECK(cuArray3DCreate_v2(&array, &sparse) == CUDA_ERROR_NOT_SUPPORTED);
 	CHECK(fake_calls() == 0);
 }
 
@@ -326,7 +315,7 @@ static void lookups(const char *unused)
 	      dlvsym(lib, "cuMemAlloc_v2", "NO_SUCH_VERSION") == any);
 	CHECK(dlsym(lib, "cuDriverGetVersion") == fake_pointer("cuDriverGetVersion"));
 	CHECK(dlsym(lib, "cuNoSuchFunction") == NULL && dlerror() != NULL);
-	CHECK(dlsym(lib, "cuMulticastCreate") == NULL &&
+	CHECK(dlsym(lib, "cuMemMapArrayAsync") == NULL &&
 	      dlerror() != NULL); /* not in this driver */
 	CHECK(in_fence(dlsym(dlopen("libc.so.6", RTLD_NOW), "dlsym")));
 	CHECK(in_fence(dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.34")));

@@ -1,0 +1,94 @@
+/* Inside the arbiter: arbiter.c has the thread and the memory it shares, turns.c decides. The
+ * decisions take the time as an argument and touch nothing but what is here, so that a test can
+ * hold the clock. */
+#ifndef RF_FENCE_ARBITER_PRIVATE_H
+#define RF_FENCE_ARBITER_PRIVATE_H
+
+#include "fence/arbiter.h"
+
+#define RF_US 1000ll
+#define RF_MS 1000000ll
+
+/* Tried on an H200; docs/benchmarks/fence.md has what others gave. */
+#ifndef RF_QUANTUM
+#define RF_QUANTUM (20 * RF_MS) /* a lease between fences that both want all they can get */
+#endif
+#ifndef RF_QUANTUM_SHORT
+#define RF_QUANTUM_SHORT (1 * RF_MS) /* beside a fence that uses little */
+#endif
+#ifndef RF_DEPTH
+#define RF_DEPTH (4 * RF_MS) /* work in flight at once */
+#endif
+#ifndef RF_DEPTH_SHORT
+#define RF_DEPTH_SHORT (RF_MS / 2)
+#endif
+#ifndef RF_PERIOD
+#define RF_PERIOD (10 * RF_MS) /* a fence out of time pauses so long */
+#endif
+#ifndef RF_GRACE
+#define RF_GRACE                                                                                   \
+	(RF_MS / 5) /* a holder may be without work so long before the next one is let in */
+#endif
+#ifndef RF_LEAD
+#define RF_LEAD                                                                                    \
+	(150 * RF_US) /* the next one is let in so long before the work in flight should end */
+#endif
+#define RF_CREDIT (60 * RF_MS) /* time a fence may save up by not using it */
+
+/* A fence on a card. */
+struct rf_member {
+	struct rf_gate_card *gate;
+	const struct rf_desk *desk;
+	unsigned card; /* index at the desk */
+	int ledger_fd;
+	int64_t share; /* in thousandths */
+	int priority;
+	bool burst;
+	bool spatial;
+	/* what its processes say */
+	bool wants;	     /* a thread waits at the gate */
+	bool busy;	     /* work is in flight */
+	bool newcomer;	     /* neither of them when we looked last */
+	int64_t seen_ns;     /* sum of what the seats have told so far */
+	int64_t finished_ns; /* of it, of work that ended */
+	bool ended;	     /* some ended since the last look */
+	int64_t until;	     /* when what is in flight will be done, by guess */
+	int64_t idle_at;     /* since when it is not busy */
+	/* what it was given */
+	int64_t budget;	  /* time it may still use; grows with its share */
+	int64_t behind;	  /* used by weight: the least goes first */
+	int64_t used;	  /* in all */
+	int64_t recent;	  /* lately used, halved every RECENT */
+	int64_t begun_at; /* when it last began to work after a pause */
+	int64_t period;	  /* between two such beginnings */
+	unsigned steady;  /* how many in a row were so far apart */
+	int64_t batch;	  /* how long it has the card busy once it has launched */
+	int64_t lease_from, lease_end;
+	int64_t tell_at; /* it need not tell of its end before */
+	bool resting;	 /* out of budget, until it has enough again */
+};
+
+#define RF_MEMBERS 128
+
+struct rf_card_state {
+	uint8_t uuid[16];
+	struct rf_member *member[RF_MEMBERS];
+	unsigned n;
+	struct rf_member *holder;
+	struct rf_member *leaving; /* its gate is shut, its work still in flight */
+	int64_t leave_by;
+	struct rf_member *left; /* the last holder before this one */
+	int64_t held_until; /* nobody is let in before, for one that is expected; 0: nothing held */
+	int64_t last;	    /* up to when time is charged */
+	int64_t halved;
+	int64_t settled; /* the virtual time newcomers start at */
+};
+
+/* Reads the desks, charges the time since the last call, decides whose turn it is and writes the
+ * gates. Returns when it must be called again at the latest (INT64_MAX: when somebody rings).
+ * woken is called for each gate that somebody may wait at. */
+int64_t rf_turns(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g));
+void rf_turns_add(struct rf_card_state *c, struct rf_member *m, int64_t now);
+void rf_turns_remove(struct rf_card_state *c, struct rf_member *m);
+
+#endif

@@ -1,0 +1,84 @@
+/* launch: `ringfence fence`, a fence around one program with no platform and without root. libc, base and
+ * gpu only.
+ *
+ * The launcher stays the program's ancestor (daemons too: it is their subreaper), listens on the
+ * abstract socket of its own pid, where libringfence.so looks for it (dial.h), and ends when the program
+ * has ended and nobody sits at the ledger any more. It loads no driver: what it must know of the cards a
+ * short-lived child finds out. */
+#ifndef RF_FENCE_LAUNCH_H
+#define RF_FENCE_LAUNCH_H
+
+#include "fence/server.h"
+#include "gpu/gpu.h"
+
+/* What was asked for, as written; NULL: not said. */
+struct rf_launch_opts {
+	const char *memory;  /* of each card: "20Gi" */
+	const char *compute; /* per cent of each card's time */
+	const char *cards;   /* "0", "0,1", "GPU-...", "all"; NULL: "0" */
+	const char *name;
+	int64_t priority;
+	bool burst;
+	bool mps;
+};
+
+/* The exit status: the program's own, 128 + n if signal n ended it, 126 or 127 if it could not be run. A
+ * negative code if there was no fence to be had: nothing was run. */
+int rf_launch(const struct rf_launch_opts *o, char **argv, struct rf_err *err);
+
+/* All fences of this machine that the caller may see, as a table or as JSON. */
+int rf_launch_stats(bool json, struct rf_err *err);
+
+/* --- machine.c: what the driver says ----------------------------------------------------------- */
+
+struct rf_machine {
+	size_t n;
+	struct rf_gpu_card cards[RF_GPU_CARDS_MAX];
+	char driver[96];
+};
+
+int rf_machine_ask(struct rf_machine *ret, struct rf_err *err);
+/* What a context takes of the card for itself; 0: not known. Measured once per card and driver. */
+uint64_t rf_machine_context_bytes(const struct rf_machine *m, const struct rf_gpu_card *card,
+				  bool mps);
+
+/* --- terms.c: from words to limits ------------------------------------------------------------- */
+
+int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,
+		  struct rf_fence_limits *ret, struct rf_err *err);
+
+/* --- registry.c: one arbiter for all launchers of the machine ------------------------------------ */
+
+struct rf_registry;
+
+/* Whoever is first on the machine runs the arbiter; others register with it, and when it goes they elect
+ * again. ledger_fd stays the caller's and open as long as the registry. Waits for a first gate. */
+int rf_registry_open(const struct rf_fence_limits *limits, int ledger_fd, struct rf_registry **ret,
+		     struct rf_err *err);
+void rf_registry_close(struct rf_registry *r); /* NULL is allowed */
+/* Readable when there is something to do; then call turn, which never blocks. */
+int rf_registry_fd(const struct rf_registry *r);
+void rf_registry_turn(struct rf_registry *r);
+/* True once after every change: gate and desk are then the caller's, -1 if there are none just now. */
+bool rf_registry_changed(struct rf_registry *r, int *ret_gate, int *ret_desk);
+/* Lets go of the arbiter before the launcher is stopped, so that others elect another. */
+void rf_registry_pause(struct rf_registry *r);
+void rf_registry_resume(struct rf_registry *r);
+
+/* --- report.c: what `fence stats` gets ---------------------------------------------------------- */
+
+#define RF_REPORT_NAME 64
+
+struct rf_report {
+	char name[RF_REPORT_NAME];
+	struct rf_fence_limits limits;
+	int index[RF_FENCE_CARDS]; /* what people call the cards */
+	struct rf_fence_server *server;
+};
+
+/* A socket beside the fence's own, for the same user and root. */
+int rf_report_listen(int *ret_fd, struct rf_err *err);
+/* Answers those who wait there. Never blocks. */
+void rf_report_answer(int listen_fd, const struct rf_report *r);
+
+#endif

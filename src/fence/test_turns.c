@@ -1,0 +1,390 @@
+/* Whose turn it is, with programs and a card made of numbers: the clock is a variable, so that every
+ * run gives the same result. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "fence/arbiter_private.h"
+
+#define STEP (10 * RF_US)
+#define PROGRAMS 8
+#define SLICE (2 * RF_MS) /* a real card's own time slice */
+
+/* A program launches kernels of one length, as many as the fence lets it or one every so often. */
+struct program {
+	int64_t kernel;
+	int64_t every; /* 0: all the time */
+	int64_t jitter;
+	int64_t start, stop;
+	/* inside */
+	int64_t inflight; /* what was launched and is not done */
+	int64_t busy_from, gpu_ns, next_at, came_at;
+	int64_t done_work; /* what the card has done for it */
+	int64_t waits[4096];
+	size_t n_waits;
+	bool wants;
+	struct rf_gate_card gate;
+	struct rf_desk *desk;
+	struct rf_member member;
+};
+
+struct stage {
+	struct program program[PROGRAMS];
+	unsigned n;
+	struct rf_card_state card;
+	int64_t now, turn_at;
+	int64_t ring_at; /* when the arbiter will have heard */
+	int64_t latency; /* from a ring to a changed gate */
+	int runs;	 /* whose work the card does; -1: nobody's */
+	int64_t switching, sliced;
+	int64_t switch_cost;
+};
+
+static void nobody(struct rf_gate_card *g)
+{
+}
+
+static struct program *enter(struct stage *s, int64_t share, bool burst, int64_t kernel)
+{
+	struct program *p = &s->program[s->n++];
+
+	p->kernel = kernel;
+	p->stop = INT64_MAX;
+	p->desk = rf_alloc(sizeof(*p->desk));
+	memset(p->desk, 0, sizeof(*p->desk));
+	p->desk->top = 1;
+	p->member = (struct rf_member){
+		.gate = &p->gate, .desk = p->desk, .ledger_fd = -1, .share = share, .burst = burst
+	};
+	rf_turns_add(&s->card, &p->member, s->now);
+	return p;
+}
+
+static struct stage *open_stage(void)
+{
+	struct stage *s = rf_new(struct stage);
+
+	*s = (struct stage){
+		.now = 1000 * RF_MS, .latency = 40 * RF_US, .runs = -1, .switch_cost = 100 * RF_US
+	};
+	return s;
+}
+
+static void close_stage(struct stage *s)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		free(s->program[i].desk);
+	free(s);
+}
+
+static void ring(struct stage *s)
+{
+	if (s->ring_at == 0)
+		s->ring_at = s->now + s->latency;
+}
+
+static void publish(struct stage *s, struct program *p)
+{
+	struct rf_desk_seat *seat = &p->desk->seat[0][0];
+
+	seat->waiting = p->wants;
+	seat->busy_from = (uint64_t)p->busy_from;
+	seat->busy_until = p->busy_from ? (uint64_t)(s->now + p->inflight) : 0;
+	seat->gpu_ns = (uint64_t)p->gpu_ns;
+}
+
+/* What a program does in a step: launch if it may. */
+static void act(struct stage *s, struct program *p)
+{
+	int64_t depth = (int64_t)p->gate.depth_us * RF_US;
+
+	if (s->now < p->start || s->now >= p->stop || (p->every && s->now < p->next_at)) {
+		p->wants = false;
+		return;
+	}
+	if (p->every && p->came_at == 0)
+		p->came_at = s->now;
+	if (p->every && p->inflight)
+		return; /* one at a time */
+	if (p->gate.open_until <= (uint64_t)s->now) {
+		if (!p->wants)
+			ring(s);
+		p->wants = true;
+		return;
+	}
+	p->wants = false;
+	while (p->inflight == 0 || p->inflight + p->kernel <= depth) {
+		p->inflight += p->kernel;
+		if (p->busy_from == 0) {
+			p->busy_from = s->now;
+			if (p->gate.tell & RF_TELL_BEGIN)
+				ring(s);
+		}
+		if (p->every)
+			break;
+	}
+}
+
+static void finish(struct stage *s, struct program *p)
+{
+	p->gpu_ns += s->now - p->busy_from;
+	p->busy_from = 0;
+	if (p->every) {
+		if (p->n_waits < RF_COUNT(p->waits))
+			p->waits[p->n_waits++] = s->now - p->came_at;
+		p->next_at = p->came_at + p->every + (p->jitter ? rand() % p->jitter : 0);
+		p->came_at = 0;
+	}
+	if (p->gate.tell & RF_TELL_END)
+		ring(s);
+}
+
+/* The card works on one program's queue until it is empty or its slice is over. */
+static void work(struct stage *s)
+{
+	struct program *p;
+
+	if (s->runs < 0 || s->program[s->runs].inflight == 0 || s->now - s->sliced >= SLICE) {
+		for (unsigned i = 1; i <= s->n; i++) {
+			int next = (int)(((unsigned)(s->runs < 0 ? 0 : s->runs) + i) % s->n);
+
+			if (s->program[next].inflight == 0)
+				continue;
+			if (next != s->runs)
+				s->switching = s->now + s->switch_cost;
+			s->runs = next;
+			s->sliced = s->now;
+			break;
+		}
+	}
+	if (s->runs < 0 || s->now < s->switching)
+		return;
+	p = &s->program[s->runs];
+	if (p->inflight == 0)
+		return;
+	p->inflight -= STEP;
+	p->done_work += STEP;
+	if (p->inflight == 0)
+		finish(s, p);
+}
+
+static void play(struct stage *s, int64_t ns)
+{
+	for (int64_t end = s->now + ns; s->now < end; s->now += STEP) {
+		for (unsigned i = 0; i < s->n; i++) {
+			act(s, &s->program[i]);
+			publish(s, &s->program[i]);
+		}
+		if (s->n)
+			work(s);
+		if (s->turn_at <= s->now || (s->ring_at && s->ring_at <= s->now)) {
+			s->ring_at = 0;
+			for (unsigned i = 0; i < s->n; i++)
+				publish(s, &s->program[i]);
+			s->turn_at = rf_turns(&s->card, s->now, nobody);
+		}
+	}
+}
+
+static double share_of(const struct program *p, int64_t before, int64_t ns)
+{
+	return (double)(p->done_work - before) / (double)ns * 100;
+}
+
+static void assert_near(double got, double want, double by, const char *what)
+{
+	if (got < want - by || got > want + by)
+		fail_msg("%s: got %.2f, wanted %.2f within %.2f", what, got, want, by);
+}
+
+static void alone_a_fence_gets_its_share_and_no_more(void **state RF_UNUSED)
+{
+	static const int64_t kernels[] = { 20 * RF_US, 200 * RF_US, RF_MS, 10 * RF_MS, 50 * RF_MS };
+	static const int64_t shares[] = { 100, 250, 500, 750, 900 };
+
+	for (size_t i = 0; i < RF_COUNT(kernels); i++) {
+		for (size_t j = 0; j < RF_COUNT(shares); j++) {
+			struct stage *s = open_stage();
+			struct program *p = enter(s, shares[j], false, kernels[i]);
+
+			play(s, 10000 * RF_MS);
+			assert_near(share_of(p, 0, 10000 * RF_MS), (double)shares[j] / 10, 1.0,
+				    "alone");
+			close_stage(s);
+		}
+	}
+}
+
+static void saturating_fences_share_in_proportion(void **state RF_UNUSED)
+{
+	static const int64_t sets[][4] = {
+		{ 300, 700 }, { 500, 500 }, { 250, 250, 250, 250 }, { 100, 900 }, { 700, 700 }
+	};
+	static const int64_t kernels[] = { 20 * RF_US, RF_MS, 10 * RF_MS };
+
+	for (size_t i = 0; i < RF_COUNT(sets) * RF_COUNT(kernels); i++) {
+		const int64_t *set = sets[i / RF_COUNT(kernels)];
+		struct stage *s = open_stage();
+		double sum = 0;
+		int64_t asked = 0;
+
+		for (unsigned j = 0; j < 4 && set[j]; j++) {
+			enter(s, set[j], false, kernels[i % RF_COUNT(kernels)]);
+			asked += set[j];
+		}
+		play(s, 10000 * RF_MS);
+		for (unsigned j = 0; j < s->n; j++)
+			sum += share_of(&s->program[j], 0, 10000 * RF_MS);
+		assert_true(sum >= 96.5);
+		for (unsigned j = 0; j < s->n; j++) {
+			double got = share_of(&s->program[j], 0, 10000 * RF_MS) / sum;
+			double want = (double)set[j] / (double)asked;
+
+			assert_near(got / want, 1, 0.04, "ratio");
+		}
+		close_stage(s);
+	}
+}
+
+static int by_size(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void who_uses_little_waits_for_one_kernel(void **state RF_UNUSED)
+{
+	for (int i = 0; i < 4; i++) {
+		bool burst = i & 1, regular = i & 2;
+		struct stage *s = open_stage();
+		struct program *hog = enter(s, 500, burst, RF_MS);
+		struct program *light = enter(s, 500, false, 200 * RF_US);
+		int64_t p99;
+
+		light->every = 10 * RF_MS + 130 * RF_US; /* so that it meets the hog everywhere */
+		light->jitter = regular ? 0 : 5 * RF_MS;
+		light->start = s->now + 100 * RF_MS;
+		play(s, 20000 * RF_MS);
+		qsort(light->waits, light->n_waits, sizeof(light->waits[0]), by_size);
+		assert_true(light->n_waits > 1200);
+		p99 = light->waits[light->n_waits * 99 / 100];
+		if (p99 > (regular ? 500 : 1400) * RF_US)
+			fail_msg("p99 is %lld us", (long long)(p99 / RF_US));
+		assert_true(share_of(hog, 0, 20000 * RF_MS) >= (burst ? 75 : 48.5));
+		close_stage(s);
+	}
+}
+
+static void idle_time_is_lent_and_given_back_at_once(void **state RF_UNUSED)
+{
+	struct stage *s = open_stage();
+	struct program *a = enter(s, 300, true, RF_MS);
+	struct program *b = enter(s, 700, true, RF_MS);
+	int64_t before_a, before_b;
+
+	b->start = s->now + 1000 * RF_MS;
+	play(s, 1000 * RF_MS);
+	assert_true(share_of(a, 0, 1000 * RF_MS) >= 97);
+	before_b = b->done_work;
+	play(s, 50 * RF_MS);
+	assert_true(share_of(b, before_b, 50 * RF_MS) >= 63);
+	before_a = a->done_work;
+	before_b = b->done_work;
+	play(s, 5000 * RF_MS);
+	assert_near(share_of(b, before_b, 5000 * RF_MS) / share_of(a, before_a, 5000 * RF_MS),
+		    7.0 / 3, 0.12, "ratio after the return");
+	close_stage(s);
+}
+
+static void priority_goes_first_and_the_others_keep_their_floor(void **state RF_UNUSED)
+{
+	struct stage *s = open_stage();
+	struct program *low = enter(s, 500, true, RF_MS);
+	struct program *high = enter(s, 500, true, RF_MS);
+	int64_t before_low;
+
+	high->member.priority = 10;
+	high->start = s->now + 500 * RF_MS;
+	play(s, 520 * RF_MS);
+	assert_true(high->done_work >= 10 * RF_MS);
+	before_low = low->done_work;
+	play(s, 5000 * RF_MS);
+	assert_true(share_of(low, before_low, 5000 * RF_MS) >= 46);
+	close_stage(s);
+}
+
+static void a_fence_that_leaves_frees_the_card(void **state RF_UNUSED)
+{
+	struct stage *s = open_stage();
+	struct program *a = enter(s, 500, true, RF_MS);
+	struct program *b = enter(s, 500, true, RF_MS);
+	int64_t before_a;
+
+	play(s, 200 * RF_MS);
+	b->stop = s->now;
+	play(s, 20 * RF_MS);
+	rf_turns_remove(&s->card, &b->member);
+	before_a = a->done_work;
+	play(s, 500 * RF_MS);
+	assert_true(share_of(a, before_a, 500 * RF_MS) >= 97);
+	close_stage(s);
+}
+
+/* Random programs: no fence without burst gets more than its share, and none that wants it gets much
+ * less, whatever its neighbours do. */
+static void random_neighbours_take_nothing_from_each_other(void **state RF_UNUSED)
+{
+	unsigned seed = 20261115;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (int round = 0; round < 60; round++) {
+		struct stage *s = open_stage();
+		unsigned n = 1 + (unsigned)rand() % 4;
+		int64_t left = 1000;
+
+		for (unsigned i = 0; i < n; i++) {
+			int64_t share = 50 + rand() % (left / (n - i) - 40);
+			int64_t kernel = STEP * (1 + rand() % 2000);
+			struct program *p = enter(s, share, rand() % 2, kernel);
+
+			left -= share;
+			if (rand() % 3 == 0)
+				p->every = RF_MS * (1 + rand() % 50);
+		}
+		play(s, 6000 * RF_MS);
+		for (unsigned i = 0; i < n; i++) {
+			struct program *p = &s->program[i];
+			double got = share_of(p, 0, 6000 * RF_MS);
+			double share = (double)p->member.share / 10;
+
+			if (!p->member.burst && got > share + 1.5)
+				fail_msg("round %d: %.1f of %.1f", round, got, share);
+			if (!p->every && got < share * 0.93 - 1)
+				fail_msg("round %d: only %.1f of %.1f", round, got, share);
+		}
+		close_stage(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(alone_a_fence_gets_its_share_and_no_more),
+		cmocka_unit_test(saturating_fences_share_in_proportion),
+		cmocka_unit_test(who_uses_little_waits_for_one_kernel),
+		cmocka_unit_test(idle_time_is_lent_and_given_back_at_once),
+		cmocka_unit_test(priority_goes_first_and_the_others_keep_their_floor),
+		cmocka_unit_test(a_fence_that_leaves_frees_the_card),
+		cmocka_unit_test(random_neighbours_take_nothing_from_each_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

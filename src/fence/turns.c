@@ -1,0 +1,500 @@
+/* Whose turn it is on a card.
+ *
+ * Every fence has a budget that grows with its share of the time and shrinks with its use. Without
+ * burst it is let in only while the budget lasts. Of those that want the card the one with the highest
+ * priority, then the one that is furthest behind its share goes first. The holder keeps the card for a
+ * quantum.
+ *
+ * At a handover the holder's gate is shut; the next one is let in just before what is in flight
+ * should be done, so that the card finds new work when it turns to it.
+ *
+ * A fence without work finds its gate standing open, so that its first launch waits for nobody; it
+ * tells us and gets the next lease if it is due. While such a fence that uses little of its share is
+ * around, the others get short leases and little depth: then it waits for one kernel at most. If it
+ * comes at regular times, nobody else is let in just before, unless they are behind themselves. */
+#include "fence/arbiter_private.h"
+
+#define RECENT (200 * RF_MS)
+#define LIGHT_FOR (1000 * RF_MS) /* a fence seen to use little counts as around for so long */
+#define OVERDUE (RF_MS)		 /* guesses may be wrong by so much */
+#define ALONE (500 * RF_MS)	 /* a lease nobody else asks for; it can be called back */
+#define GRACE_ALONE (5 * RF_MS)
+#define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave */
+#define STEADY 3	      /* intervals alike, to expect the next */
+#define JITTER (300 * RF_US)  /* how late one that is expected may be */
+#define HOLD (3 * RF_MS)      /* nobody is held off longer for it */
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static bool wants_card(const struct rf_member *m)
+{
+	return m->busy || m->wants;
+}
+
+/* --- what the processes say --- */
+
+/* One seat's time with work in flight up to now; what it says is bounded by the clock. */
+static int64_t seat_ns(struct rf_member *m, const struct rf_desk_seat *s, int64_t now)
+{
+	int64_t from = (int64_t)s->busy_from, until = (int64_t)s->busy_until;
+
+	if (s->busy_from == 0 || from > now)
+		return (int64_t)s->gpu_ns;
+	return (int64_t)s->gpu_ns + most(0, least(now, most(until, from)) - from);
+}
+
+static bool is_there(const struct rf_member *m, unsigned seat)
+{
+	return m->ledger_fd < 0 || rf_ledger_holder(m->ledger_fd, seat) != 0;
+}
+
+/* It began to work: does it do so at regular times? */
+static void began(struct rf_member *m, int64_t at)
+{
+	int64_t interval = at - m->begun_at, off = interval - m->period;
+
+	if (off < 0)
+		off = -off;
+	if (off <= most(m->period / 16, JITTER / 2)) {
+		m->steady++;
+		m->period = (3 * m->period + interval) / 4;
+	} else {
+		m->steady = 0;
+		m->period = interval;
+	}
+	m->begun_at = at;
+}
+
+/* Returns the time used since the last look. */
+static int64_t look(struct rf_member *m, int64_t now, int64_t passed)
+{
+	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
+	int64_t sum = 0, finished = 0, used, from = now;
+	bool was_busy = m->busy;
+
+	m->newcomer = !wants_card(m);
+	m->busy = m->wants = false;
+	m->until = 0;
+	for (unsigned i = 0; i < top && i < RF_LEDGER_SEATS; i++) {
+		const struct rf_desk_seat *live = &m->desk->seat[m->card][i];
+		struct rf_desk_seat s = { 0 };
+		int64_t until;
+
+		rf_desk_read(live, &s);
+		sum += seat_ns(m, &s, now);
+		finished += (int64_t)s.gpu_ns;
+		until = (int64_t)most((int64_t)s.busy_from, (int64_t)s.busy_until);
+		if (s.busy_from && now < until + OVERDUE) {
+			m->busy = true;
+			m->until = most(m->until, until);
+			from = least(from, (int64_t)s.busy_from);
+		}
+		if (s.waiting && is_there(m, i))
+			m->wants = true;
+	}
+	if (was_busy && !m->busy)
+		m->idle_at = now;
+	if (!was_busy && m->busy)
+		began(m, from);
+	if (m->busy)
+		m->batch = most(m->batch * 31 / 32, m->until - now);
+	m->ended = finished != m->finished_ns;
+	m->finished_ns = finished;
+	used = sum - m->seen_ns;
+	m->seen_ns = sum;
+	/* More than the clock says cannot be, less is a guess taken back. */
+	return most(-RF_CREDIT, least(used, passed));
+}
+
+/* --- charging --- */
+
+/* Together they are charged no more than the time that passed. Whoever left a moment ago is charged
+ * only for what the others did not use: its last work is done in the holder's time, and the other
+ * way round at the next handover. */
+static void divide(const struct rf_card_state *c, int64_t passed, int64_t used[RF_MEMBERS])
+{
+	int64_t left = passed, sum = 0;
+
+	for (unsigned i = 0; i < c->n; i++)
+		sum += c->member[i] != c->left ? most(0, used[i]) : 0;
+	for (unsigned i = 0; i < c->n; i++) {
+		if (c->member[i] == c->left || used[i] <= 0)
+			continue;
+		used[i] = sum > passed ? used[i] * passed / sum : used[i];
+		left -= used[i];
+	}
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->member[i] == c->left)
+			used[i] = least(used[i], most(left, 0));
+}
+
+static void charge(struct rf_card_state *c, int64_t now)
+{
+	int64_t passed = now - c->last;
+	int64_t used[RF_MEMBERS];
+
+	for (unsigned i = 0; i < c->n; i++)
+		used[i] = look(c->member[i], now, passed);
+	divide(c, passed, used);
+	for (unsigned i = 0; i < c->n; i++) {
+		struct rf_member *m = c->member[i];
+		int64_t ns = used[i];
+		m->budget = least(m->budget + passed * m->share / 1000 - ns, RF_CREDIT);
+		if (m->burst)
+			m->budget = most(m->budget, -RF_QUANTUM);
+		m->behind += ns * 1000 / m->share;
+		m->used += ns;
+		m->recent += ns;
+		__atomic_store_n(&m->gate->gpu_ns, (uint64_t)most(m->used, 0), __ATOMIC_RELAXED);
+	}
+	for (; now - c->halved >= RECENT; c->halved += RECENT)
+		for (unsigned i = 0; i < c->n; i++)
+			c->member[i]->recent /= 2;
+	c->last = now;
+}
+
+/* Who was away does not bring back time that nobody kept for it: at most a quantum. */
+static void catch_up(struct rf_card_state *c)
+{
+	int64_t front = INT64_MAX;
+
+	for (unsigned i = 0; i < c->n; i++)
+		if (wants_card(c->member[i]) && !c->member[i]->newcomer)
+			front = least(front, c->member[i]->behind);
+	if (front == INT64_MAX)
+		return;
+	c->settled = most(c->settled, front);
+	for (unsigned i = 0; i < c->n; i++)
+		c->member[i]->behind = most(c->member[i]->behind,
+					    c->settled - RF_QUANTUM * 1000 / c->member[i]->share);
+}
+
+/* --- gates --- */
+
+static void set_gate(struct rf_member *m, uint64_t until, int64_t depth, uint32_t tell,
+		     void (*woken)(struct rf_gate_card *g))
+{
+	struct rf_gate_card *g = m->gate;
+	uint64_t before = g->open_until;
+
+	__atomic_store_n(&g->depth_us, (uint32_t)(depth / RF_US), __ATOMIC_RELAXED);
+	__atomic_store_n(&g->tell, tell, __ATOMIC_RELEASE);
+	if (before == until)
+		return;
+	__atomic_store_n(&g->open_until, until, __ATOMIC_RELEASE);
+	if (until > before) {
+		__atomic_add_fetch(&g->turn, 1, __ATOMIC_RELEASE);
+		if (m->wants)
+			woken(g);
+	}
+}
+
+/* --- choosing --- */
+
+/* Uses clearly less of its share than the other of its own, and has some left. */
+static bool is_lighter(const struct rf_member *m, const struct rf_member *than)
+{
+	return m->budget > 0 && m->recent * than->share * 3 < than->recent * m->share * 2;
+}
+
+static bool may_run(const struct rf_member *m)
+{
+	return m->burst || !m->resting;
+}
+
+/* Whether a goes before b, both wanting the card. Priority counts within one's own share; above it
+ * those come first that are still within theirs. */
+static bool before(const struct rf_member *a, const struct rf_member *b)
+{
+	const struct rf_member *high = a->priority > b->priority ? a : b;
+	const struct rf_member *low = high == a ? b : a;
+
+	if (a->priority == b->priority)
+		return a->behind < b->behind;
+	return high->budget > 0 || low->budget <= 0 ? high == a : low == a;
+}
+
+static struct rf_member *best(const struct rf_card_state *c)
+{
+	struct rf_member *top = NULL;
+
+	for (unsigned i = 0; i < c->n; i++) {
+		struct rf_member *m = c->member[i];
+
+		if (wants_card(m) && may_run(m) && (!top || before(m, top)))
+			top = m;
+	}
+	return top;
+}
+
+static bool others_want(const struct rf_card_state *c, const struct rf_member *than)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->member[i] != than && wants_card(c->member[i]) && may_run(c->member[i]))
+			return true;
+	return false;
+}
+
+/* A fence rests when its budget is used up, until it has enough for a while: a period's worth, more
+ * beside others since each handover costs. */
+static int64_t enough(const struct rf_card_state *c, const struct rf_member *m)
+{
+	int64_t ns = RF_PERIOD * m->share / 1000;
+
+	return others_want(c, m) ? most(ns, RF_QUANTUM / 4) : ns;
+}
+
+static void rest(const struct rf_card_state *c, struct rf_member *m)
+{
+	if (m->budget <= 0)
+		m->resting = true;
+	else if (m->budget >= enough(c, m) || !m->wants)
+		m->resting = false;
+}
+
+static int64_t rested_at(const struct rf_card_state *c, const struct rf_member *m, int64_t now)
+{
+	return now + most((enough(c, m) - m->budget) * 1000 / m->share, RF_US);
+}
+
+static bool light_one_around(const struct rf_card_state *c, const struct rf_member *than,
+			     int64_t now)
+{
+	for (unsigned i = 0; i < c->n; i++) {
+		const struct rf_member *m = c->member[i];
+
+		if (m != than && now - m->begun_at < LIGHT_FOR && is_lighter(m, than))
+			return true;
+	}
+	return false;
+}
+
+/* Gives the card to m, or lets it go on. */
+static void lease(struct rf_card_state *c, struct rf_member *m, int64_t now)
+{
+	bool light = light_one_around(c, m, now);
+	int64_t quantum = light ? RF_QUANTUM_SHORT : RF_QUANTUM;
+
+	if (!light && !others_want(c, m))
+		quantum = ALONE;
+	if (!m->burst && m->share < 1000) /* budget grows while it runs */
+		quantum = least(quantum, most(m->budget * 1000 / (1000 - m->share), 100 * RF_US));
+	m->lease_from = now;
+	m->lease_end = now + quantum;
+	c->holder = m;
+}
+
+static int64_t grace(const struct rf_card_state *c)
+{
+	return others_want(c, c->holder) ? RF_GRACE : GRACE_ALONE;
+}
+
+/* A long lease was for as long as nobody else asks. */
+static int64_t lease_end(const struct rf_member *h)
+{
+	return least(h->lease_end, h->lease_from + RF_QUANTUM);
+}
+
+static bool keeps(const struct rf_card_state *c, const struct rf_member *next, int64_t now)
+{
+	const struct rf_member *h = c->holder;
+
+	if (!h || !may_run(h))
+		return false;
+	if (!wants_card(h))
+		return now < h->idle_at + grace(c);
+	if (now >= (next && next != h ? lease_end(h) : h->lease_end))
+		return false;
+	if (!next || next == h)
+		return true;
+	/* Who uses little or has priority need not wait for the end of the lease. */
+	return !is_lighter(next, h) && !(next->priority > h->priority && next->budget > 0);
+}
+
+/* Whether the one that leaves is as good as gone. Who came in by a standing gate is there already. */
+static bool may_follow(const struct rf_card_state *c, const struct rf_member *next, int64_t now)
+{
+	const struct rf_member *l = c->leaving;
+
+	return !l || l == next || !l->busy || next->busy || now >= l->until - RF_LEAD ||
+	       now >= c->leave_by;
+}
+
+/* Until when next must wait for one that is expected to come first; 0: not at all. */
+static int64_t held_for(const struct rf_card_state *c, const struct rf_member *next, int64_t now)
+{
+	if (next->budget > RF_CREDIT / 2)
+		return 0;
+	for (unsigned i = 0; i < c->n; i++) {
+		const struct rf_member *m = c->member[i];
+		int64_t at = m->begun_at + m->period;
+
+		if (m != next && m->steady >= STEADY && is_lighter(m, next) && !wants_card(m) &&
+		    now < at + JITTER && at - now < least(next->batch, HOLD))
+			return at + JITTER;
+	}
+	return 0;
+}
+
+static void hand_over(struct rf_card_state *c, struct rf_member *next, int64_t now)
+{
+	if (c->holder && c->holder->busy && c->holder != next) {
+		c->leaving = c->holder;
+		c->leave_by = now + PATIENCE;
+	}
+	c->holder = NULL;
+	c->held_until = next ? held_for(c, next, now) : 0;
+	if (!next || c->held_until || !may_follow(c, next, now))
+		return;
+	c->left = c->leaving && c->leaving != next && c->leaving->until <= now + RF_LEAD
+			  ? c->leaving
+			  : NULL;
+	c->leaving = NULL;
+	lease(c, next, now);
+}
+
+/* The holder tells when it has no work any more, but not again and again: a program that waits for
+ * each of its kernels would do little else. In between we look by ourselves. */
+static uint32_t tell_end(const struct rf_card_state *c, struct rf_member *m, int64_t now)
+{
+	if (wants_card(m) && (m->gate->tell & RF_TELL_END) && !m->ended)
+		return RF_TELL_END;
+	if (!wants_card(m) || now < m->tell_at)
+		return 0;
+	m->tell_at = now + grace(c);
+	return RF_TELL_END;
+}
+
+static void write_gates(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g))
+{
+	for (unsigned i = 0; i < c->n; i++) {
+		struct rf_member *m = c->member[i];
+		bool light = light_one_around(c, m, now);
+		int64_t depth = light ? RF_DEPTH_SHORT : RF_DEPTH;
+
+		if (m == c->leaving)
+			set_gate(m, 0, depth, RF_TELL_END, woken);
+		else if (m == c->holder)
+			set_gate(m, (uint64_t)m->lease_end, depth, tell_end(c, m, now), woken);
+		else if (!wants_card(m) && !m->resting)
+			set_gate(m, RF_GATE_STANDING, depth, RF_TELL_BEGIN, woken);
+		else
+			set_gate(m, 0, depth, 0, woken);
+	}
+}
+
+/* --- all have the card together --- */
+
+static int64_t together(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g))
+{
+	int64_t next = INT64_MAX;
+
+	for (unsigned i = 0; i < c->n; i++) {
+		struct rf_member *m = c->member[i];
+		bool light = light_one_around(c, m, now);
+		int64_t depth = light ? RF_DEPTH_SHORT : RF_DEPTH;
+		int64_t held = wants_card(m) ? held_for(c, m, now) : 0;
+		int64_t lasts =
+			least(light ? RF_QUANTUM_SHORT : RF_QUANTUM, most(m->budget, RF_MS));
+
+		rest(c, m);
+		if (!may_run(m) || held) {
+			set_gate(m, 0, depth, 0, woken);
+			if (m->wants)
+				next = least(next, held ? held : rested_at(c, m, now));
+		} else if (!wants_card(m)) {
+			set_gate(m, RF_GATE_STANDING, depth, RF_TELL_BEGIN, woken);
+		} else if (m->wants || m->gate->open_until == RF_GATE_STANDING) {
+			set_gate(m, (uint64_t)(now + lasts), depth, 0, woken);
+		}
+	}
+	return next == INT64_MAX ? next : most(next, now + 20 * RF_US);
+}
+
+/* --- the turn --- */
+
+static bool all_spatial(const struct rf_card_state *c)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (!c->member[i]->spatial)
+			return false;
+	return true;
+}
+
+static int64_t when(const struct rf_card_state *c, int64_t now)
+{
+	const struct rf_member *h = c->holder;
+	int64_t next = INT64_MAX;
+
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->member[i]->resting && c->member[i]->wants)
+			next = least(next, rested_at(c, c->member[i], now));
+	if (c->leaving)
+		next = least(next, least(c->leaving->until - RF_LEAD, c->leave_by));
+	if (!h && c->held_until)
+		next = least(next, c->held_until);
+	if (h && !(h->gate->tell & RF_TELL_END))
+		next = least(next, h->tell_at);
+	if (h && !wants_card(h))
+		next = least(next, h->idle_at + grace(c));
+	else if (h && others_want(c, h))
+		next = least(next, lease_end(h));
+	return next == INT64_MAX ? next : most(next, now + 20 * RF_US);
+}
+
+int64_t rf_turns(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g))
+{
+	struct rf_member *next;
+
+	charge(c, now);
+	catch_up(c);
+	if (c->n == 1 && c->member[0]->share >= 1000 && !c->member[0]->spatial) {
+		set_gate(c->member[0], RF_GATE_FREE, RF_DEPTH, 0, woken);
+		return INT64_MAX;
+	}
+	if (all_spatial(c))
+		return together(c, now, woken);
+	for (unsigned i = 0; i < c->n; i++)
+		rest(c, c->member[i]);
+	next = best(c);
+	if (!keeps(c, next, now))
+		hand_over(c, next, now);
+	write_gates(c, now, woken);
+	return when(c, now);
+}
+
+void rf_turns_add(struct rf_card_state *c, struct rf_member *m, int64_t now)
+{
+	if (c->n == 0)
+		c->last = c->halved = now;
+	m->share = m->share > 0 && m->share < 1000 ? m->share : 1000;
+	m->behind = c->settled;
+	m->budget = RF_PERIOD * m->share / 1000;
+	m->begun_at = now; /* it may turn out to use little */
+	m->gate->share_milli = (uint32_t)m->share;
+	c->member[c->n++] = m;
+}
+
+void rf_turns_remove(struct rf_card_state *c, struct rf_member *m)
+{
+	for (unsigned i = 0; i < c->n; i++) {
+		if (c->member[i] == m) {
+			c->member[i] = c->member[--c->n];
+			break;
+		}
+	}
+	if (c->holder == m)
+		c->holder = NULL;
+	if (c->leaving == m)
+		c->leaving = NULL;
+	if (c->left == m)
+		c->left = NULL;
+}
