@@ -203,7 +203,7 @@ static void *need(void *p)
 struct options {
 	double kernel_us, seconds, loops_per_us, start_at, hz, pulse_ms, series_ms, pause_us;
 	uint64_t cap, max, live;
-	long streams, graph, depth, ahead, processes, threads, device;
+	long streams, graph, depth, ahead, processes, threads, device, waves;
 	bool unbounded;
 	const char *only;
 };
@@ -257,6 +257,7 @@ static int usage(FILE *to)
 		"       gpu_load init\n"
 		"  --device N      the card, by index (0)\n"
 		"  --loops-per-us  what calibrate printed, alone on the card and without a fence\n"
+		"  --waves N       kernels of N times the blocks that the card holds at once\n"
 		"  --graph M       launch graphs of M kernels\n"
 		"  --ahead N       kernels queued at most, kept by events (64, and never more "
 		"than\n"
@@ -278,14 +279,15 @@ static bool parse(int argc, char **argv, struct options *o)
 	static const char *const names[] = { "kernel-us", "seconds", "loops-per-us", "start-at",
 					     "hz",	  "pulse",   "series",	     "pause-us",
 					     "streams",	  "graph",   "depth",	     "ahead",
-					     "processes", "threads", "device",	     "cap",
-					     "max",	  "live",    "only",	     "unbounded" };
+					     "processes", "threads", "device",	     "waves",
+					     "cap",	  "max",     "live",	     "only",
+					     "unbounded" };
 	double *const reals[] = { &o->kernel_us, &o->seconds,  &o->loops_per_us, &o->start_at,
 				  &o->hz,	 &o->pulse_ms, &o->series_ms,	 &o->pause_us };
 	const double most[] = { 1e7, 3600, 1e9, 1e11, 1e5, 1e6, 1e6, 1e6 };
 	long *const longs_[] = { &o->streams,	&o->graph,   &o->depth, &o->ahead,
-				 &o->processes, &o->threads, &o->device };
-	const double most_long[] = { MAX_STREAMS, 10000, 1e9, MAX_AHEAD * 16, 512, 256, 63 };
+				 &o->processes, &o->threads, &o->device, &o->waves };
+	const double most_long[] = { MAX_STREAMS, 10000, 1e9, MAX_AHEAD * 16, 512, 256, 63, 256 };
 	uint64_t *const sizes[] = { &o->cap, &o->max, &o->live };
 	struct option longs[COUNT(names) + 1] = { 0 };
 
@@ -353,7 +355,7 @@ static struct {
 	CUdevice dev;
 	CUcontext ctx;
 	CUfunction work, empty;
-	int sms, blocks;
+	int sms, blocks, waves;
 	double init_us, ctx_us;
 	volatile uint64_t
 		*done; /* on the host, one line of 128 bytes per stream; the card writes */
@@ -361,7 +363,7 @@ static struct {
 } card;
 
 /* The first thread of the grid says "one more" when its part is done. The blocks all fit at once and
- * do the same, so its end is the kernel's end. A simulated card runs no code; it reads how long the
+ * do the same, so its end is the kernel's end (with --waves, that of its first part). A simulated card runs no code; it reads how long the
  * kernels take from the first lines. */
 static const char kernels_ptx[] =
 	"// ringfence-sim: kernel=work ns=%llu\n"
@@ -413,6 +415,7 @@ static void open_card(const struct options *o)
 {
 	double t = now_s();
 
+	card.waves = o->waves > 0 ? (int)o->waves : 1;
 	load_driver();
 	must(cu.cuInit(0), "start the driver");
 	card.init_us = (now_s() - t) * 1e6;
@@ -448,13 +451,15 @@ static void load_kernels(double kernel_us)
 	must(cu.cuMemsetD8_v2(card.count, 0, room), "clear memory on the card");
 }
 
+/* As many times the blocks that fit, each with so much less to do. */
 static CUresult launch_work(CUstream stream, size_t slot, uint64_t loops)
 {
+	loops /= (uint64_t)card.waves;
 	uint32_t n = loops < 1 ? 1 : loops > UINT32_MAX ? UINT32_MAX : (uint32_t)loops;
 	CUdeviceptr count = card.count + slot * 128, done = card.done_dev + slot * 128;
 	void *params[] = { &n, &count, &done };
 
-	return cu.cuLaunchKernel(card.work, (unsigned)card.blocks, 1, 1, THREADS, 1, 1, 0, stream,
+	return cu.cuLaunchKernel(card.work, (unsigned)(card.blocks * card.waves), 1, 1, THREADS, 1, 1, 0, stream,
 				 params, NULL);
 }
 

@@ -17,10 +17,19 @@ static int stats(int argc, char **argv, struct rf_err *err)
 	return rf_launch_stats(json, err);
 }
 
+static int arbiter(int argc, char **argv, struct rf_err *err)
+{
+	if (rf_cli_no_more(&RF_VERB_FENCE, argc, argv, err) < 0)
+		return -err->code;
+	return rf_launch_arbiter(err);
+}
+
 static int run(int argc, char **argv, struct rf_err *err)
 {
 	if (argc > 0 && strcmp(argv[0], "stats") == 0)
 		return stats(argc - 1, argv + 1, err);
+	if (argc > 0 && strcmp(argv[0], "arbiter") == 0)
+		return arbiter(argc - 1, argv + 1, err);
 	if (argc < 2 || strcmp(argv[0], "--") != 0)
 		return rf_fail(
 			err, RF_BAD_REQUEST,
@@ -46,14 +55,17 @@ const struct rf_verb RF_VERB_FENCE = {
 	.name = "fence",
 	.summary = "Fence one program: its part of a card's memory and time, no platform needed",
 	.usage = "[--memory SIZE] [--compute PERCENT] [--card N|UUID|all] -- program [arguments], "
-		 "or: stats",
+		 "or: stats, or: arbiter",
 	.details = "The program and everything it starts see a card of that size and get that "
 		   "share of its\n"
 		   "time. Exit status: the program's; 128 + n if signal n ended it. No root is "
 		   "needed.\n"
+		   "For fences of several users root runs \"ringfence fence arbiter\", which "
+		   "shares the\n"
+		   "cards between them until a signal ends it.\n"
 		   "Example:\n"
 		   "  ringfence fence --memory 20Gi --compute 50 -- python train.py",
-	.subs = "stats",
+	.subs = "stats arbiter",
 	RF_VERB_OPTS(OPTS),
 	.run = run,
 };

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "tenant/tenant.h"
+#include "tenant/admit.h"
 
 static const char *o_namespace, *o_name, *o_gpus, *o_memory, *o_compute, *o_image;
-static bool o_detach, o_remove;
+static bool o_detach, o_remove, o_burst;
 
 static struct rf_json *pod_object(struct rf_arena *a, struct rf_str ns, int argc, char **argv)
 {
@@ -29,6 +29,12 @@ static struct rf_json *pod_object(struct rf_arena *a, struct rf_str ns, int argc
 			   "'containers':[{'name':'main','image':%s,'command':%j,'resources':{'limits':%j},"
 			   "'securityContext':{'allowPrivilegeEscalation':false,'capabilities':{'drop':['ALL']}}}]}}",
 			   ns, o_image ? o_image : "host", command, limits);
+	if (o_burst) {
+		struct rf_json *annotations = rf_json_object(a);
+
+		rf_json_set_str(a, annotations, RF_BURST_ANNOTATION, RF_LIT("true"));
+		rf_json_set(a, rf_json_at(pod, "metadata"), RF_LIT("annotations"), annotations);
+	}
 	if (o_name != NULL)
 		rf_json_set_str(a, rf_json_at(pod, "metadata"), "name", rf_str(o_name));
 	else
@@ -161,6 +167,7 @@ static const struct rf_opt OPTS[] = {
 	{ "gpus", 0, RF_OPT_STR, &o_gpus, "N", "whole cards" },
 	{ "memory", 0, RF_OPT_STR, &o_memory, "SIZE", "a share of one card: its memory, such as 20Gi" },
 	{ "compute", 0, RF_OPT_STR, &o_compute, "PERCENT", "a share of one card: its time, 1 to 100" },
+	{ "burst", 0, RF_OPT_FLAG, &o_burst, NULL, "use time of the card that others leave idle, beyond --compute" },
 	{ "namespace", 'n', RF_OPT_STR, &o_namespace, "NS", "where to run it (default: the kubeconfig's)" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NAME", "the pod's name (default: run-xxxxx)" },
 	{ "image", 0, RF_OPT_STR, &o_image, "NAME", "root file system (default, where ringfence runs the pods: host, the machine's, read-only)" },
@@ -173,7 +180,9 @@ const struct rf_verb RF_VERB_RUN = {
 	.name = "run",
 	.summary = "Run a program in a pod of its own, with GPUs, and show its output",
 	.usage = "[options] -- program args...",
-	.details = "Ends with the program's exit code. The pod runs as a plain user without privileges.\n\n"
+	.details = "Ends with the program's exit code. The pod runs as a plain user without privileges.\n"
+		   "Of a share's memory the driver takes a part for every process that uses the card: some 520 MiB on\n"
+		   "an H200. A program with --memory 20Gi can allocate 20Gi less one such context.\n\n"
 		   "Examples:\n"
 		   "  ringfence run -n team-a --gpus 1 -- nvidia-smi\n"
 		   "  ringfence run -n team-a --memory 20Gi --compute 50 -- gpu-demo --memory 10Gi",

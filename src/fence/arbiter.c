@@ -14,9 +14,11 @@
 #include "fence/arbiter_private.h"
 #include "fence/uuid.h"
 
-#define FENCES RF_MEMBERS /* as many words as one futex_waitv can watch, less our own */
+#define WATCHED 127  /* as many words as one futex_waitv can watch, less our own */
+#define FENCES 16384 /* more is a mistake */
 #define CARDS 64
-#define POLL (1 * RF_MS) /* on kernels without futex_waitv */
+#define PAUSE (30 * RF_US) /* between two looks, however often somebody rings */
+#define POLL (1 * RF_MS) /* for those who cannot be watched, and on kernels without futex_waitv */
 
 struct fence {
 	int id; /* 0: none */
@@ -34,8 +36,9 @@ struct rf_arbiter {
 	uint32_t bell;	      /* futex: fences come and go */
 	bool stop;
 	int next_id;
-	struct fence *fence[FENCES];
-	unsigned fences;
+	struct fence **fence; /* the first WATCHED of them are watched */
+	unsigned fences, room;
+	unsigned out; /* the next to make room for one that is not watched and rang */
 	struct rf_card_state card[CARDS];
 	unsigned cards;
 };
@@ -46,6 +49,11 @@ static int64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 static void wake(uint32_t *word)
@@ -94,30 +102,84 @@ static struct waited word(uint32_t *p, uint32_t seen)
 	return (struct waited){ .val = seen, .uaddr = (uintptr_t)p, .flags = 2 /* 32 bits */ };
 }
 
-/* Under the lock. Fills in what to wait for; what rings from now on ends the wait at once. */
-static unsigned listen_to(struct rf_arbiter *a, struct waited words[FENCES + 1])
+static bool rang(const struct fence *f)
+{
+	return __atomic_load_n(&f->desk->ring, __ATOMIC_ACQUIRE) != f->gate->heard;
+}
+
+/* Under the lock. Whoever rang is the likeliest to ring again: it is watched from now on. */
+static void choose_watched(struct rf_arbiter *a)
+{
+	for (unsigned i = WATCHED; i < a->fences; i++) {
+		struct fence *f = a->fence[i];
+
+		if (!rang(f))
+			continue;
+		a->out = (a->out + 1) % WATCHED;
+		a->fence[i] = a->fence[a->out];
+		a->fence[a->out] = f;
+	}
+}
+
+/* Under the lock. Fills in what to wait for; what rings from now on ends the wait at once, or after POLL if
+ * it is not among them. */
+static unsigned listen_to(struct rf_arbiter *a, struct waited words[WATCHED + 1])
 {
 	unsigned n = 0;
 
+	choose_watched(a);
 	words[n++] = word(&a->bell, __atomic_load_n(&a->bell, __ATOMIC_ACQUIRE));
-	for (unsigned i = 0; i < a->fences && n < FENCES; i++) {
+	for (unsigned i = 0; i < a->fences; i++) {
 		struct fence *f = a->fence[i];
 		uint32_t ring = __atomic_load_n(&f->desk->ring, __ATOMIC_ACQUIRE);
 
 		__atomic_store_n(&f->gate->heard, ring, __ATOMIC_RELEASE);
-		words[n++] = word(&f->desk->ring, ring);
+		if (i < WATCHED)
+			words[n++] = word(&f->desk->ring, ring);
 	}
 	return n;
+}
+
+static bool is_quiet(struct rf_arbiter *a, uint32_t bell)
+{
+	bool quiet;
+
+	pthread_mutex_lock(&a->lock);
+	quiet = __atomic_load_n(&a->bell, __ATOMIC_ACQUIRE) == bell;
+	for (unsigned i = 0; quiet && i < a->fences; i++)
+		quiet = !rang(a->fence[i]);
+	pthread_mutex_unlock(&a->lock);
+	return quiet;
+}
+
+static void wait_for_all(struct rf_arbiter *a, const struct waited *words, unsigned n, bool all,
+			 int64_t next)
+{
+	int64_t until;
+
+	do {
+		until = all ? next : least_of(next, now_ns() + POLL);
+		wait_for(words, n, until);
+	} while (until < next && is_quiet(a, (uint32_t)words[0].val));
+}
+
+static void rest_until(int64_t at)
+{
+	struct timespec t = { .tv_sec = at / 1000000000, .tv_nsec = at % 1000000000 };
+
+	if (now_ns() < at)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
 static void *run(void *arg)
 {
 	struct rf_arbiter *a = arg;
-	struct waited words[FENCES + 1];
+	struct waited words[WATCHED + 1];
 
 	prctl(PR_SET_TIMERSLACK, 1000);
-	for (;;) {
+	for (int64_t last = 0;;) {
 		int64_t next = INT64_MAX, now;
+		bool all;
 		unsigned n;
 
 		pthread_mutex_lock(&a->lock);
@@ -126,7 +188,8 @@ static void *run(void *arg)
 			return NULL;
 		}
 		n = listen_to(a, words);
-		now = now_ns();
+		all = a->fences <= WATCHED;
+		now = last = now_ns();
 		for (unsigned i = 0; i < a->cards; i++) {
 			int64_t at =
 				a->card[i].n ? rf_turns(&a->card[i], now, wake_gate) : INT64_MAX;
@@ -134,7 +197,8 @@ static void *run(void *arg)
 			next = at < next ? at : next;
 		}
 		pthread_mutex_unlock(&a->lock);
-		wait_for(words, n, next);
+		wait_for_all(a, words, n, all, next);
+		rest_until(last + PAUSE);
 	}
 }
 
@@ -228,12 +292,31 @@ static struct fence *make_fence(const struct rf_fence_limits *limits, int ledger
 }
 
 /* Under the lock. */
+static int make_room(struct rf_arbiter *a)
+{
+	unsigned room = a->room ? a->room * 2 : WATCHED;
+	struct fence **more;
+
+	if (a->fences < a->room)
+		return 0;
+	if (a->fences == FENCES)
+		return -ENOSPC;
+	more = realloc(a->fence, room * sizeof(struct fence *));
+	if (!more)
+		return -ENOMEM;
+	a->fence = more;
+	a->room = room;
+	return 0;
+}
+
+/* Under the lock. */
 static int place(struct rf_arbiter *a, struct fence *f, const struct rf_fence_limits *limits)
 {
 	int64_t now = now_ns();
+	int r = make_room(a);
 
-	if (a->fences == FENCES)
-		return -ENOSPC;
+	if (r < 0)
+		return r;
 	for (unsigned i = 0; i < f->cards; i++) {
 		const struct rf_fence_limit *l = &limits->card[i];
 		struct rf_member *m = &f->member[i];
@@ -353,5 +436,6 @@ void rf_arbiter_stop(struct rf_arbiter *a)
 	while (a->fences > 0)
 		dissolve(a->fence[--a->fences]);
 	pthread_mutex_destroy(&a->lock);
+	free(a->fence);
 	free(a);
 }

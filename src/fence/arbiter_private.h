@@ -49,8 +49,13 @@ struct rf_member {
 	bool wants;	     /* a thread waits at the gate */
 	bool busy;	     /* work is in flight */
 	bool newcomer;	     /* neither of them when we looked last */
+	bool dallied;	     /* it waits, but did not come in when it could: wants does not count that */
+	int64_t loiters;     /* since when it waits without work; 0: it does not */
 	int64_t seen_ns;     /* sum of what the seats have told so far */
 	int64_t finished_ns; /* of it, of work that ended */
+	int64_t lent;	     /* charged for work that has not: so much may be taken back */
+	int64_t cut;	     /* told by several processes at once, and not charged */
+	int64_t missed;	     /* passed while it worked, and not charged */
 	bool ended;	     /* some ended since the last look */
 	int64_t until;	     /* when what is in flight will be done, by guess */
 	int64_t idle_at;     /* since when it is not busy */
@@ -68,7 +73,7 @@ struct rf_member {
 	bool resting;	 /* out of budget, until it has enough again */
 };
 
-#define RF_MEMBERS 128
+#define RF_MEMBERS 1024 /* fences on one card */
 
 struct rf_card_state {
 	uint8_t uuid[16];

@@ -79,6 +79,16 @@ uint64_t rf_room(struct rf_fence *f, unsigned card)
 	return used < f->card[card].cap ? f->card[card].cap - used : 0;
 }
 
+/* A new seat knows of no contexts and no loans. */
+static bool sit_again(struct rf_fence *f)
+{
+	if (!rf_rejoin(f))
+		return false;
+	rf_context_tell(f);
+	rf_loan_tell(f);
+	return true;
+}
+
 CUresult rf_reserve(struct rf_fence *f, unsigned card, uint64_t bytes)
 {
 	uint64_t cap = f->card[card].cap;
@@ -88,16 +98,26 @@ CUresult rf_reserve(struct rf_fence *f, unsigned card, uint64_t bytes)
 	if (bytes > UINT64_MAX / 2) /* no sum of such numbers means anything */
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = rf_ledger_reserve(&f->place, card, bytes, cap);
-	if (r == -ESTALE && rf_rejoin(f)) {
-		rf_context_tell(f); /* a new seat knows of no contexts */
+	if (r == -ESTALE && sit_again(f))
 		r = rf_ledger_reserve(&f->place, card, bytes, cap);
-	}
 	if (r == 0)
 		__atomic_add_fetch(&f->held[card], bytes, __ATOMIC_RELAXED);
 	errno = saved;
 	if (r == 0)
 		return CUDA_SUCCESS;
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_PERMITTED;
+}
+
+void rf_book(struct rf_fence *f, unsigned card, uint64_t bytes)
+{
+	int saved = errno;
+	int r = rf_ledger_book(&f->place, card, bytes);
+
+	if (r == -ESTALE && sit_again(f))
+		r = rf_ledger_book(&f->place, card, bytes);
+	errno = saved;
+	/* Without a seat it is at least what the next one starts with. */
+	__atomic_add_fetch(&f->held[card], bytes, __ATOMIC_RELAXED);
 }
 
 void rf_release(struct rf_fence *f, unsigned card, uint64_t bytes)
@@ -110,7 +130,7 @@ CUresult rf_reserve_or_squeeze(struct rf_fence *f, unsigned card, uint64_t bytes
 {
 	CUresult r = rf_reserve(f, card, bytes);
 
-	if (r == CUDA_ERROR_OUT_OF_MEMORY && rf_pool_squeeze(f, card))
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && bytes <= f->card[card].cap && rf_pool_squeeze(f, card))
 		r = rf_reserve(f, card, bytes);
 	return r;
 }
@@ -168,16 +188,29 @@ CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual)
 	return CUDA_SUCCESS;
 }
 
+static struct rf_entry entry_of(const struct rf_charge *c, enum rf_space space, uint64_t key)
+{
+	return (struct rf_entry){ .key = key,
+				  .bytes = c->bytes,
+				  .owner = c->owner,
+				  .refs = 1,
+				  .space = (uint8_t)space,
+				  .card = (uint8_t)c->card };
+}
+
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key)
 {
-	struct rf_entry e = { .key = key,
-			      .bytes = c->bytes,
-			      .owner = c->owner,
-			      .refs = 1,
-			      .space = (uint8_t)space,
-			      .card = (uint8_t)c->card };
+	struct rf_entry e = entry_of(c, space, key);
 
 	rf_table_put(&c->fence->table, &e);
+}
+
+void rf_charge_keep_once(struct rf_charge *c, enum rf_space space, uint64_t key)
+{
+	struct rf_entry e = entry_of(c, space, key);
+
+	if (rf_table_put_or_again(&c->fence->table, &e))
+		rf_release(c->fence, c->card, c->bytes);
 }
 
 CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, const void *key)
@@ -189,6 +222,18 @@ CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, con
 	memcpy(&value, key, sizeof(value));
 	rf_charge_keep(c, space, value);
 	return CUDA_SUCCESS;
+}
+
+void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e)
+{
+	if (e->loan && e->borrowed)
+		rf_loan_return(f, e->loan);
+	else if (e->loan)
+		rf_loan_recall(f, e->loan, e->card, e->bytes);
+	else
+		rf_release(f, e->card, e->bytes);
+	for (uint32_t m = e->space == RF_SPACE_POINTER ? e->maps : 0; m; m &= m - 1)
+		rf_release(f, (unsigned)__builtin_ctz(m), e->bytes);
 }
 
 /* The driver lets go first, then the charge goes: never the other way round. While it works, the
@@ -207,9 +252,7 @@ CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r
 		return r;
 	}
 	rf_table_waive(&f->table);
-	rf_release(f, e->card, e->bytes);
-	for (uint32_t m = e->space == RF_SPACE_POINTER ? e->maps : 0; m; m &= m - 1)
-		rf_release(f, (unsigned)__builtin_ctz(m), e->bytes);
+	rf_charge_give_back(f, e);
 	return r;
 }
 

@@ -1,7 +1,7 @@
 /* Contexts: each takes memory of its card for itself (as much as the agent measured), some of its
  * limits make it take more, and when it goes it takes what was allocated in it along.
  *
- * A green context is a part of the card's primary context and has no memory of its own; it keeps
+ * A green context is a part of the card's primary context, with little memory of its own; it keeps
  * the primary context alive. */
 #include <stdlib.h>
 
@@ -55,16 +55,15 @@ static void recount(struct rf_fence *f)
 	rf_context_tell(f);
 }
 
+static void gone(void *fence, const struct rf_entry *e)
+{
+	rf_charge_give_back(fence, e);
+}
+
 static void forget(struct rf_fence *f, CUcontext ctx)
 {
-	uint64_t freed[RF_FENCE_CARDS] = { 0 };
-
-	rf_table_forget(&f->table, (uintptr_t)ctx, freed);
+	rf_table_forget(&f->table, (uintptr_t)ctx, gone, f);
 	rf_module_context_gone(f, ctx);
-	for (unsigned i = 0; i < f->cards; i++) {
-		if (freed[i])
-			rf_release(f, i, freed[i]);
-	}
 	for (struct rf_context **p = &f->contexts; *p; p = &(*p)->next) {
 		struct rf_context *c = *p;
 
@@ -202,6 +201,7 @@ static CUresult destroy(CUcontext ctx, __typeof__(&cuCtxDestroy_v2) real)
 	if (!enter(f))
 		return real(ctx);
 	rf_share_context_gone(ctx);
+	rf_pool_stream_gone(f, NULL);
 	r = real(ctx);
 	if (r == CUDA_SUCCESS && ctx)
 		forget(f, ctx);
@@ -305,6 +305,7 @@ static CUresult let_go(CUdevice dev, bool reset, __typeof__(&cuDevicePrimaryCtxR
 	if (!enter(f))
 		return real(dev);
 	prepare(f, dev, reset);
+	rf_pool_stream_gone(f, NULL);
 	r = real(dev);
 	if (r == CUDA_SUCCESS)
 		look_after(f, dev);
@@ -332,30 +333,70 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return let_go(dev, true, RF_REAL(cuDevicePrimaryCtxReset_v2));
 }
 
-/* Makes the primary context live if it does not; its name is asked for by retaining it a moment. */
+#define GREEN_BYTES ((uint64_t)6 << 20) /* measured on an H200 */
+
+/* Charged as contexts are: where it is known what those take. */
+static CUresult begin_green(struct rf_fence *f, CUdevice dev, struct rf_charge *ret)
+{
+	unsigned card;
+
+	ret->fence = NULL;
+	if (rf_card_of(f, dev, &card) != CUDA_SUCCESS || f->card[card].context_bytes == 0)
+		return CUDA_SUCCESS;
+	return rf_charge_begin_on(ret, f, card, GREEN_BYTES);
+}
+
+/* The primary context lives now; its name is asked for by retaining it a moment. */
+static void meet_primary(struct rf_fence *f, CUdevice dev, struct rf_context *c)
+{
+	CUcontext primary;
+
+	if (c && RF_REAL(cuDevicePrimaryCtxRetain)(&primary, dev) == CUDA_SUCCESS) {
+		keep_primary(f, dev, c, primary);
+		RF_REAL(cuDevicePrimaryCtxRelease_v2)(dev);
+	} else {
+		cancel(f, c);
+	}
+}
+
+/* Under the lock. */
+static CUresult make_green(struct rf_fence *f, rf_green_ctx *ctx, rf_resources desc, CUdevice dev,
+			   unsigned int flags)
+{
+	struct rf_charge charge;
+	struct rf_context *c;
+	CUresult r = begin_primary(f, dev, &c);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = begin_green(f, dev, &charge);
+	if (r == CUDA_SUCCESS) {
+		r = RF_REAL(cuGreenCtxCreate)(ctx, desc, dev, flags);
+		if (r != CUDA_SUCCESS && charge.fence)
+			rf_charge_undo(&charge, r);
+	}
+	if (r != CUDA_SUCCESS) {
+		cancel(f, c);
+		return r;
+	}
+	meet_primary(f, dev, c);
+	if (charge.fence) {
+		charge.owner = (uintptr_t)__atomic_load_n(&f->primary[dev], __ATOMIC_RELAXED);
+		rf_charge_keep(&charge, RF_SPACE_GREEN, (uintptr_t)*ctx);
+	}
+	return r;
+}
+
 CUresult cuGreenCtxCreate(rf_green_ctx *ctx, rf_resources desc, CUdevice dev, unsigned int flags)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_context *c;
-	CUcontext primary;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!enter(f))
 		return RF_REAL(cuGreenCtxCreate)(ctx, desc, dev, flags);
-	r = begin_primary(f, dev, &c);
-	if (r == CUDA_SUCCESS) {
-		r = RF_REAL(cuGreenCtxCreate)(ctx, desc, dev, flags);
-		if (r != CUDA_SUCCESS) {
-			cancel(f, c);
-		} else if (c && RF_REAL(cuDevicePrimaryCtxRetain)(&primary, dev) == CUDA_SUCCESS) {
-			keep_primary(f, dev, c, primary);
-			RF_REAL(cuDevicePrimaryCtxRelease_v2)(dev);
-		} else {
-			cancel(f, c);
-		}
-	}
+	r = make_green(f, ctx, desc, dev, flags);
 	leave(f);
 	return r;
 }
@@ -363,13 +404,17 @@ CUresult cuGreenCtxCreate(rf_green_ctx *ctx, rf_resources desc, CUdevice dev, un
 CUresult cuGreenCtxDestroy(rf_green_ctx ctx)
 {
 	struct rf_fence *f = rf_join();
+	struct rf_entry e;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!enter(f))
 		return RF_REAL(cuGreenCtxDestroy)(ctx);
-	r = RF_REAL(cuGreenCtxDestroy)(ctx);
+	if (rf_table_take(&f->table, RF_SPACE_GREEN, (uintptr_t)ctx, &e))
+		r = rf_charge_drop(f, &e, RF_REAL(cuGreenCtxDestroy)(ctx));
+	else
+		r = RF_REAL(cuGreenCtxDestroy)(ctx);
 	for (CUdevice dev = 0; r == CUDA_SUCCESS && dev < RF_DEVICES; dev++) {
 		if (__atomic_load_n(&f->primary[dev], __ATOMIC_RELAXED))
 			look_after(f, dev);

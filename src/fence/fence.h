@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "fence/cuda_more.h"
+#include "fence/ledger.h"
 #include "fence/protocol.h"
 #include "fence/share.h"
 #include "fence/symbols.h"
@@ -21,6 +22,7 @@
 
 #define RF_DEVICES 64 /* CUDA ordinals the fence can tell apart */
 #define RF_POOLS 256  /* memory pools a process may have at once */
+#define RF_FREED_IN 8 /* streams that are asked whether they are through */
 
 struct rf_card {
 	uint8_t uuid[16];
@@ -34,10 +36,12 @@ struct rf_pool {
 	int card;	     /* -1: not on a card of the fence */
 	CUresult refused;    /* what an allocation from it is answered, if not success */
 	bool fixed;	     /* a device's default pool */
+	bool seen;	     /* was seen to grow, so that its granule is known */
 	bool fine;	     /* was seen to grow by less than a granule */
 	bool doomed;	     /* atomic: destroyed by the program, with allocations in use */
 	uint64_t granule;
 	uint64_t charged;
+	uint64_t ahead; /* of it, what the pool has not taken yet */
 	uint64_t spent __attribute__((aligned(64))); /* atomic: what begun allocations may cost */
 	uint64_t done;				     /* atomic: of those that ended */
 	uint64_t limit; /* atomic: how far spent may go unasked; 0: not at all */
@@ -77,7 +81,8 @@ struct rf_mark {
 
 /* A stream with work of this process. Its events are used in turn. */
 struct rf_lane {
-	CUcontext ctx; /* NULL: nobody's */
+	CUcontext ctx;	/* the current one at the launch; NULL: nobody's lane */
+	CUcontext home; /* the stream's own */
 	CUstream stream;
 	uint32_t thread; /* of a per-thread default stream; 0: any thread may use the stream */
 	uint8_t card;
@@ -95,18 +100,20 @@ struct rf_pace {
 	uint64_t inflight;  /* what launches in flight are thought to take */
 	uint64_t busy_from; /* 0: nothing in flight */
 	uint64_t done_at;   /* when the work known to be done was done */
+	uint64_t progress_at; /* when work was last seen to end */
 	uint64_t gpu_ns;
 	uint64_t held_ns;
 	uint64_t launches;
 	uint32_t waiting;
-	uint32_t seat; /* where it was published last */
+	uint32_t sat; /* seat + 1 where it was published last; 0: nowhere at this desk */
 	uint32_t rang; /* the ring that waits to be heard, since rang_at */
 	uint64_t rang_at;
 	bool begun;  /* the arbiter wants to know, after the launch */
 	bool orphan; /* the arbiter is gone: the process keeps to its share by itself */
 	uint64_t own_until;
 	uint64_t own_from;
-	uint64_t asked_at; /* for a new gate */
+	uint64_t ask_at; /* for a new gate, not before */
+	CUevent newest; /* of the mark that was done last; NULL: not known */
 	unsigned head, n; /* marks in flight, oldest first */
 	struct rf_mark mark[RF_MARKS];
 };
@@ -146,6 +153,16 @@ struct rf_library {
 	bool plain; /* bytes is what its image says */
 };
 
+/* This process's part in a loan of the ledger, at the same place there. */
+struct rf_loan {
+	uint8_t name[RF_LEDGER_NAME];
+	uint64_t bytes;
+	uint32_t opens; /* of a borrowed one */
+	uint8_t card;
+	bool made;
+	bool full; /* its place in the ledger was lost: booked on the seat */
+};
+
 struct rf_fence {
 	pthread_mutex_t join_lock;
 	int joined;	  /* atomic; 1 once limits and seat are there */
@@ -158,6 +175,8 @@ struct rf_fence {
 	int card_of[RF_DEVICES];       /* atomic: card + 1 of a CUDA ordinal; 0: not asked yet */
 	CUcontext primary[RF_DEVICES]; /* atomic: the primary context, if the fence saw it */
 	struct rf_table table;
+	pthread_mutex_t loan_lock; /* comes after the table's */
+	struct rf_loan loan[RF_LEDGER_LOANS];
 	pthread_mutex_t pool_lock;
 	struct rf_pool pool[RF_POOLS];
 	unsigned pools; /* atomic: records in use lie below */
@@ -166,6 +185,8 @@ struct rf_fence {
 	unsigned doomed;	    /* atomic: pools that are */
 	unsigned modest;	    /* allocations for which nothing is to be charged ahead */
 	uint64_t refusals[RF_FENCE_CARDS]; /* atomic: the ledger's when last looked at */
+	uint64_t ahead[RF_FENCE_CARDS];	   /* of all pools on the card */
+	CUstream freed_in[RF_FREED_IN];	   /* atomic: streams in which memory was freed lately */
 	pthread_mutex_t graph_lock; /* comes after the pools' */
 	struct rf_graph_pool graph[RF_FENCE_CARDS];
 	bool graph_nodes;     /* atomic: some graph has allocation nodes */
@@ -181,6 +202,8 @@ struct rf_fence {
 	struct rf_library *libraries;
 	const struct rf_gate *gate; /* atomic; NULL: the cards are not shared by time */
 	struct rf_desk *desk;
+	uint64_t gate_ino; /* tells a new gate from the same one handed out again */
+	uint32_t pid;	   /* whose these pages are: a thread that forked remembers another */
 	int captures; /* atomic: stream captures in progress */
 	pthread_mutex_t pace_lock; /* guards what follows */
 	struct rf_pace pace[RF_FENCE_CARDS];
@@ -258,6 +281,8 @@ uint64_t rf_room(struct rf_fence *f, unsigned card); /* cap - used, never below 
 CUresult rf_reserve(struct rf_fence *f, unsigned card, uint64_t bytes);
 /* The same, after giving back what pools hold idle if it does not fit. */
 CUresult rf_reserve_or_squeeze(struct rf_fence *f, unsigned card, uint64_t bytes);
+/* What the card has lost already is booked whatever the cap: nothing else is handed out then. */
+void rf_book(struct rf_fence *f, unsigned card, uint64_t bytes);
 void rf_release(struct rf_fence *f, unsigned card, uint64_t bytes);
 
 /* Joins, finds the current context's card, reserves and makes room in the table. */
@@ -269,11 +294,15 @@ CUresult rf_charge_undo(struct rf_charge *c, CUresult r);
 CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual);
 /* Enters the new thing into the table. */
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key);
+/* The same for what may be there already and charged: then it only has one reference more. */
+void rf_charge_keep_once(struct rf_charge *c, enum rf_space space, uint64_t key);
 /* undo or keep, as the driver's answer r says. */
 CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, const void *key);
 /* The driver was asked to let go of what e, taken from the table, stands for and said r: gives the
  * charge back, or puts e back. Returns r. */
 CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r);
+/* Only the last part of that: gives back what e is charged. */
+void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e);
 /* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. */
 bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps);
 /* One more reference if the thing is known. */
@@ -291,6 +320,8 @@ struct rf_work {
 	bool per_thread; /* the default stream is the thread's own */
 };
 
+/* Whether launches are held up or counted at all. */
+bool rf_share_paced(void);
 /* Waits until the fence may use the card; never when the stream is capturing. */
 void rf_share_before(const struct rf_work *w);
 /* The driver took the launch. */
@@ -340,10 +371,49 @@ void rf_context_tell(struct rf_fence *f);
 void rf_module_context_gone(struct rf_fence *f, CUcontext ctx);
 
 /* --- ipc.c --- */
+
+/* Memory handed around inside the fence counts once (ledger.h). A loan is its place + 1, as in
+ * struct rf_entry; 0: it could not be entered, and whoever opens the memory is charged in full. */
+uint16_t rf_loan_make(struct rf_fence *f, const void *name, unsigned card, uint64_t bytes);
+/* The process lets go of what it has lent, or of what it has borrowed. */
+void rf_loan_recall(struct rf_fence *f, uint16_t loan, unsigned card, uint64_t bytes);
+void rf_loan_return(struct rf_fence *f, uint16_t loan);
+/* e, taken from the table, is about to be freed. A pool's pointer is recalled first: the pool may let go of
+ * the memory, and of its charge, at any time after the free. */
+void rf_loan_before_free(struct rf_fence *f, struct rf_entry *e);
+/* Memory that another process made, and that the driver is about to open: borrowed if it was lent, else
+ * charged when its size is known. */
+struct rf_opening {
+	struct rf_fence *fence;
+	uint16_t loan;
+	struct rf_charge charge; /* fence NULL: nothing is reserved yet */
+};
+struct rf_opened {
+	enum rf_space space;
+	uint64_t key;
+	uint64_t owner;
+	unsigned card; /* these two only if it was not borrowed */
+	uint64_t bytes;
+};
+/* least: what it will take at least; 0: not known. */
+CUresult rf_open_begin(struct rf_opening *o, struct rf_fence *f, const void *name, uint64_t least);
+CUresult rf_open_cancel(struct rf_opening *o, CUresult r);
+/* On failure everything is given back, and the caller lets the driver close it. */
+CUresult rf_open_end(struct rf_opening *o, const struct rf_opened *what);
+/* Enters all loans again on a new seat. */
+void rf_loan_tell(struct rf_fence *f);
+
 /* A pointer or mipmap that may be mapped external memory was freed. */
 void rf_ipc_buffer_gone(struct rf_fence *f, uint64_t key);
 
 /* --- pool_book.c --- */
+
+/* The program has waited for its work: gives back what is charged ahead. Cheap if nothing is. */
+void rf_pool_calm(struct rf_fence *f);
+/* Memory was freed in the stream, or will be by a graph in it: asked at the cap how far it is. */
+void rf_pool_freed_in(struct rf_fence *f, CUstream stream, bool per_thread);
+/* The stream is about to be destroyed; NULL: some streams are. */
+void rf_pool_stream_gone(struct rf_fence *f, CUstream stream);
 /* Gives back what this process's pools and graphs hold idle on the card; false if there are none. */
 bool rf_pool_squeeze(struct rf_fence *f, unsigned card);
 /* Brings the charges of pools and graphs up to date. */

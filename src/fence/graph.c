@@ -206,10 +206,12 @@ static void settle(struct rf_fence *f, unsigned card)
 
 	if (now == RF_POOL_UNKNOWN)
 		return;
-	now += p->pending;
-	if (p->charged < now && rf_reserve(f, card, now - p->charged) == CUDA_SUCCESS)
+	if (p->charged < now) { /* more than launches may take: the card has lost it */
+		if (rf_reserve(f, card, now - p->charged) != CUDA_SUCCESS)
+			rf_book(f, card, now - p->charged);
 		p->charged = now;
-	now += p->riding;
+	}
+	now += p->pending + p->riding;
 	if (p->charged > now) {
 		rf_release(f, card, p->charged - now);
 		p->charged = now;
@@ -289,19 +291,14 @@ static CUresult reserve(struct rf_fence *f, unsigned card, uint64_t bytes)
 	return r;
 }
 
-/* Refused only after everything idle was given back; what runs in a graph is idle when it is done.
- */
+/* Refused only after everything idle was given back. Memory of graphs that are still running is not, and
+ * nobody waits for them here. */
 static CUresult reserve_or_squeeze(struct rf_fence *f, unsigned card, uint64_t bytes)
 {
 	CUresult r = reserve(f, card, bytes);
 
 	if (r != CUDA_ERROR_OUT_OF_MEMORY || bytes > f->card[card].cap)
 		return r;
-	rf_pool_squeeze(f, card);
-	r = reserve(f, card, bytes);
-	if (r != CUDA_ERROR_OUT_OF_MEMORY || rf_capturing())
-		return r;
-	RF_REAL(cuCtxSynchronize)();
 	rf_pool_squeeze(f, card);
 	return reserve(f, card, bytes);
 }
@@ -454,8 +451,10 @@ void rf_graph_after(struct rf_graph_launch *g, CUresult r)
 	if (!g->fence)
 		return;
 	settle_launch(g);
-	if (r == CUDA_SUCCESS)
-		remember(g);
+	if (r != CUDA_SUCCESS)
+		return;
+	rf_pool_freed_in(g->fence, g->stream, g->per_thread);
+	remember(g);
 }
 
 static CUresult upload(CUgraphExec exec, CUstream stream, bool per_thread,

@@ -1,9 +1,214 @@
-/* Memory that others made: CUDA IPC and external memory. Whoever opens it is charged in full, also
- * when the maker sits in the same fence and is charged too: either may end first, and the memory
- * stays on the card until the last of them is gone. */
+/* Memory that others made: CUDA IPC and external memory. What a process of the same fence made is
+ * charged once, to the maker or, when that is gone, to those who hold it; a handle that nobody of the
+ * fence has lent is charged to whoever opens it, in full. The memory stays on the card until the last of
+ * them is gone, whoever ends first. */
+#include <errno.h>
 #include <string.h>
 
 #include "fence/fence.h"
+
+/* --- loans --- */
+
+/* Without room in the ledger, or if the name is still in use for older memory, there is no loan. */
+uint16_t rf_loan_make(struct rf_fence *f, const void *name, unsigned card, uint64_t bytes)
+{
+	unsigned i = 0;
+	bool ok;
+
+	pthread_mutex_lock(&f->loan_lock);
+	ok = rf_ledger_lend(&f->place, name, card, bytes, &i) == 0;
+	if (ok && (f->loan[i].made || f->loan[i].opens)) { /* after a seat was lost */
+		rf_ledger_recall(&f->place, i, card, 0);
+		ok = false;
+	}
+	if (ok) {
+		f->loan[i] = (struct rf_loan){ .bytes = bytes, .card = (uint8_t)card, .made = true };
+		memcpy(f->loan[i].name, name, RF_LEDGER_NAME);
+	}
+	pthread_mutex_unlock(&f->loan_lock);
+	return ok ? (uint16_t)(i + 1) : 0;
+}
+
+void rf_loan_recall(struct rf_fence *f, uint16_t loan, unsigned card, uint64_t bytes)
+{
+	pthread_mutex_lock(&f->loan_lock);
+	f->loan[loan - 1].made = false;
+	__atomic_sub_fetch(&f->held[card], bytes, __ATOMIC_RELAXED);
+	rf_ledger_recall(&f->place, loan - 1u, card, bytes);
+	pthread_mutex_unlock(&f->loan_lock);
+}
+
+void rf_loan_before_free(struct rf_fence *f, struct rf_entry *e)
+{
+	if (!e->loan || e->borrowed || e->bytes > 0)
+		return;
+	rf_loan_recall(f, e->loan, e->card, 0);
+	e->loan = 0;
+}
+
+/* Under the lock. */
+static bool borrow(struct rf_fence *f, const void *name, unsigned i)
+{
+	const struct rf_ledger_loan *n = &f->place.ledger->loan[i];
+	struct rf_loan *l = &f->loan[i];
+
+	if (l->made || l->opens) {
+		if (memcmp(l->name, name, RF_LEDGER_NAME) != 0 || l->full)
+			return false;
+	} else {
+		if (n->card >= f->cards)
+			return false;
+		*l = (struct rf_loan){ .bytes = n->bytes, .card = (uint8_t)n->card };
+		memcpy(l->name, name, RF_LEDGER_NAME);
+	}
+	l->opens++;
+	return true;
+}
+
+void rf_loan_return(struct rf_fence *f, uint16_t loan)
+{
+	struct rf_loan *l = &f->loan[loan - 1];
+
+	pthread_mutex_lock(&f->loan_lock);
+	if (--l->opens == 0) {
+		if (l->full)
+			rf_release(f, l->card, l->bytes);
+		else
+			rf_ledger_return(&f->place, loan - 1u);
+		l->full = false;
+	}
+	pthread_mutex_unlock(&f->loan_lock);
+}
+
+static CUresult keep_loan(struct rf_fence *f, uint16_t loan, const struct rf_opened *what)
+{
+	struct rf_entry e = { .key = what->key,
+			      .owner = what->owner,
+			      .refs = 1,
+			      .space = (uint8_t)what->space,
+			      .card = f->loan[loan - 1].card,
+			      .borrowed = true,
+			      .loan = loan };
+
+	if (!rf_table_room(&f->table)) {
+		rf_loan_return(f, loan);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (rf_table_put_or_again(&f->table, &e)) /* open already, and that holds the loan */
+		rf_loan_return(f, loan);
+	return CUDA_SUCCESS;
+}
+
+static uint16_t take(struct rf_fence *f, const void *name, unsigned *ret_busy)
+{
+	unsigned i = 0;
+	int r;
+
+	pthread_mutex_lock(&f->loan_lock);
+	r = rf_ledger_borrow(&f->place, name, &i);
+	if (r == 0 && !borrow(f, name, i)) {
+		rf_ledger_return(&f->place, i);
+		r = -EBUSY;
+	}
+	*ret_busy = r == -EBUSY ? i : RF_LEDGER_LOANS;
+	pthread_mutex_unlock(&f->loan_lock);
+	return r == 0 ? (uint16_t)(i + 1) : 0;
+}
+
+CUresult rf_open_begin(struct rf_opening *o, struct rf_fence *f, const void *name, uint64_t least)
+{
+	unsigned busy, card = 0;
+	uint64_t bytes = least;
+
+	*o = (struct rf_opening){ .fence = f, .loan = take(f, name, &busy) };
+	if (o->loan)
+		return CUDA_SUCCESS;
+	if (busy < RF_LEDGER_LOANS) {
+		card = f->place.ledger->loan[busy].card;
+		bytes = f->place.ledger->loan[busy].bytes;
+	} else if (bytes == 0 || rf_current_card(f, &card) != CUDA_SUCCESS) {
+		return CUDA_SUCCESS;
+	}
+	return card < f->cards ? rf_charge_begin_on(&o->charge, f, card, bytes) : CUDA_SUCCESS;
+}
+
+CUresult rf_open_cancel(struct rf_opening *o, CUresult r)
+{
+	if (o->loan)
+		rf_loan_return(o->fence, o->loan);
+	return o->charge.fence ? rf_charge_undo(&o->charge, r) : r;
+}
+
+CUresult rf_open_end(struct rf_opening *o, const struct rf_opened *what)
+{
+	struct rf_fence *f = o->fence;
+	struct rf_charge *c = &o->charge;
+	CUresult r = CUDA_SUCCESS;
+
+	if (o->loan)
+		return keep_loan(f, o->loan, what);
+	if (c->fence && c->card != what->card) {
+		rf_charge_undo(c, r);
+		c->fence = NULL;
+	}
+	r = c->fence ? rf_charge_settle(c, what->bytes)
+		     : rf_charge_begin_on(c, f, what->card, what->bytes);
+	if (r != CUDA_SUCCESS)
+		return r;
+	c->owner = what->owner;
+	rf_charge_keep_once(c, what->space, what->key);
+	return r;
+}
+
+void rf_loan_tell(struct rf_fence *f)
+{
+	pthread_mutex_lock(&f->loan_lock);
+	for (unsigned i = 0; i < RF_LEDGER_LOANS; i++) {
+		struct rf_loan *l = &f->loan[i];
+
+		if (l->made)
+			rf_ledger_renew(&f->place, i, l->name, l->card, l->bytes, true);
+		if (l->opens == 0 || l->full ||
+		    rf_ledger_renew(&f->place, i, l->name, l->card, l->bytes, false) == 0)
+			continue;
+		if (rf_ledger_book(&f->place, l->card, l->bytes) == 0)
+			__atomic_add_fetch(&f->held[l->card], l->bytes, __ATOMIC_RELAXED);
+		l->full = true;
+	}
+	pthread_mutex_unlock(&f->loan_lock);
+}
+
+/* --- IPC --- */
+
+/* Plain allocations alone can be exported, by any pointer into them. Under the table's lock, so that no
+ * other thread lends it too. */
+static void lend(struct rf_fence *f, CUdeviceptr dptr, const CUipcMemHandle *handle)
+{
+	CUdeviceptr base = dptr;
+	struct rf_entry *e;
+	size_t size = 0;
+
+	if (RF_REAL(cuMemGetAddressRange_v2)(&base, &size, dptr) != CUDA_SUCCESS)
+		return;
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, RF_SPACE_POINTER, base);
+	if (e && !e->loan && e->maps == 0 && f->card[e->card].cap != UINT64_MAX)
+		e->loan = rf_loan_make(f, handle, e->card, e->bytes);
+	rf_table_unlock(&f->table);
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+	struct rf_fence *f = rf_join();
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = RF_REAL(cuIpcGetMemHandle)(handle, dptr);
+	if (r == CUDA_SUCCESS && f->any_cap)
+		lend(f, dptr, handle);
+	return r;
+}
 
 /* The card the memory lies on, which may be a neighbour of the current one. */
 static CUresult card_of(struct rf_fence *f, CUdeviceptr ptr, unsigned *ret)
@@ -17,35 +222,34 @@ static CUresult card_of(struct rf_fence *f, CUdeviceptr ptr, unsigned *ret)
 }
 
 /* The driver opens first, since only then the size can be had; what does not fit is closed again. */
-static CUresult charge_opened(struct rf_fence *f, CUdeviceptr ptr)
+static CUresult charge_opened(struct rf_opening *o, CUdeviceptr ptr)
 {
+	struct rf_opened what = { .space = RF_SPACE_IPC, .key = ptr };
 	CUcontext ctx = NULL;
-	struct rf_charge c;
 	CUdeviceptr base;
-	unsigned card = 0;
 	size_t size = 0;
-	CUresult r;
+	CUresult r = CUDA_SUCCESS;
 
-	/* A handle that is open in the context already comes back with the same pointer. */
-	if (rf_charge_again(f, RF_SPACE_IPC, ptr))
-		return CUDA_SUCCESS;
-	r = RF_REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
-	if (r == CUDA_SUCCESS)
-		r = card_of(f, ptr, &card);
-	if (r == CUDA_SUCCESS)
-		r = rf_charge_begin_on(&c, f, card, rf_footprint(size));
-	if (r != CUDA_SUCCESS)
-		return r;
 	RF_REAL(cuCtxGetCurrent)(&ctx);
-	c.owner = (uintptr_t)ctx;
-	rf_charge_keep(&c, RF_SPACE_IPC, ptr);
-	return r;
+	what.owner = (uintptr_t)ctx;
+	/* A handle that is open in the context already comes back with the same pointer. */
+	if (!o->loan && rf_charge_again(o->fence, RF_SPACE_IPC, ptr))
+		return rf_open_cancel(o, r);
+	if (!o->loan)
+		r = RF_REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
+	if (!o->loan && r == CUDA_SUCCESS)
+		r = card_of(o->fence, ptr, &what.card);
+	if (r != CUDA_SUCCESS)
+		return rf_open_cancel(o, r);
+	what.bytes = rf_footprint(size);
+	return rf_open_end(o, &what);
 }
 
 static CUresult open_handle(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags,
 			    __typeof__(&cuIpcOpenMemHandle_v2) real)
 {
 	struct rf_fence *f = rf_join();
+	struct rf_opening o;
 	CUdeviceptr ptr = 0;
 	CUresult r;
 
@@ -53,10 +257,13 @@ static CUresult open_handle(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned i
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!f->any_cap || !dptr)
 		return real(dptr, handle, flags);
-	r = real(&ptr, handle, flags);
+	r = rf_open_begin(&o, f, &handle, 0);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = charge_opened(f, ptr);
+	r = real(&ptr, handle, flags);
+	if (r != CUDA_SUCCESS)
+		return rf_open_cancel(&o, r);
+	r = charge_opened(&o, ptr);
 	if (r == CUDA_SUCCESS)
 		*dptr = ptr;
 	else

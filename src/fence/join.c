@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,40 +45,81 @@ static bool accept_limits(struct rf_fence *f, const struct rf_fence_limits *limi
 	return true;
 }
 
+static bool sit_down(struct rf_fence *f, const struct rf_terms *terms)
+{
+	struct rf_ledger_place place;
+
+	if (!accept_limits(f, &terms->limits) || rf_ledger_open(&place, terms->ledger_fd) < 0) {
+		close(terms->ledger_fd);
+		return false;
+	}
+	if (rf_ledger_sit(&place, f->held) < 0) {
+		munmap(place.ledger, sizeof(*place.ledger));
+		close(terms->ledger_fd);
+		return false;
+	}
+	f->place = place;
+	return true;
+}
+
+/* The seat falls with the descriptor. Once joined, other threads may be looking at the pages. */
+static void stand_up(struct rf_fence *f)
+{
+	if (!f->joined)
+		munmap(f->place.ledger, sizeof(*f->place.ledger));
+	close(f->place.fd);
+}
+
 /* Under the join lock. The seat starts with what the process already holds: nothing, unless it lost
  * an earlier seat. */
 static bool ask_and_sit(struct rf_fence *f, int patience_ms)
 {
 	struct rf_terms terms;
-	struct rf_ledger_place place;
+	bool ok;
 
 	if (!rf_client_ask(patience_ms, &terms))
 		return false;
-	if (!accept_limits(f, &terms.limits) || rf_ledger_open(&place, terms.ledger_fd) < 0) {
-		close(terms.ledger_fd);
-		return false;
+	ok = sit_down(f, &terms);
+	if (terms.gate_fd < 0)
+		return ok;
+	if (!ok || f->gate) { /* who has a gate asks for another when its arbiter is dead */
+		close(terms.gate_fd);
+		close(terms.desk_fd);
+		return ok;
 	}
-	if (rf_ledger_sit(&place, f->held) < 0) {
-		munmap(place.ledger, sizeof(*place.ledger));
-		close(terms.ledger_fd);
-		return false;
-	}
-	f->place = place;
-	if (terms.gate_fd >= 0 && !f->gate && !rf_share_open(f, terms.gate_fd, terms.desk_fd))
-		return false;
-	return true;
+	ok = rf_share_open(f, terms.gate_fd, terms.desk_fd);
+	if (!ok)
+		stand_up(f);
+	return ok;
+}
+
+/* A thread that is cancelled while it asks must not take the lock with it. */
+static int lock(struct rf_fence *f)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&f->join_lock);
+	return cancel;
+}
+
+static void unlock(struct rf_fence *f, int cancel)
+{
+	pthread_mutex_unlock(&f->join_lock);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 static void join(struct rf_fence *f)
 {
-	pthread_mutex_lock(&f->join_lock);
+	int cancel = lock(f);
+
 	if (!f->joined) {
 		if (ask_and_sit(f, f->failed_once ? 0 : RF_FENCE_PATIENCE_MS))
 			__atomic_store_n(&f->joined, 1, __ATOMIC_RELEASE);
 		else
 			f->failed_once = true;
 	}
-	pthread_mutex_unlock(&f->join_lock);
+	unlock(f, cancel);
 }
 
 struct rf_fence *rf_join(void)
@@ -104,12 +146,11 @@ struct rf_fence *rf_joined(void)
 
 bool rf_rejoin(struct rf_fence *f)
 {
-	int saved = errno;
+	int saved = errno, cancel = lock(f);
 	bool ok;
 
-	pthread_mutex_lock(&f->join_lock);
 	ok = !rf_ledger_lost(&f->place) || ask_and_sit(f, RF_FENCE_PATIENCE_MS);
-	pthread_mutex_unlock(&f->join_lock);
+	unlock(f, cancel);
 	errno = saved;
 	return ok;
 }

@@ -148,12 +148,32 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
 
 /* --- the end of work --- */
 
+/* The program waited: a good moment to give back memory charged ahead. */
+static void calm(void)
+{
+	struct rf_fence *f = rf_joined();
+
+	if (f)
+		rf_pool_calm(f);
+}
+
+static void stream_gone(CUstream stream)
+{
+	struct rf_fence *f = rf_joined();
+
+	rf_share_stream_gone(stream);
+	if (f)
+		rf_pool_stream_gone(f, stream);
+}
+
 CUresult cuCtxSynchronize(void)
 {
 	CUresult r = RF_REAL(cuCtxSynchronize)();
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		rf_share_synced_all(NULL);
+		calm();
+	}
 	return r;
 }
 
@@ -161,8 +181,10 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
 	CUresult r = RF_REAL(cuCtxSynchronize_v2)(ctx);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		rf_share_synced_all(ctx);
+		calm();
+	}
 	return r;
 }
 
@@ -170,8 +192,10 @@ CUresult cuStreamSynchronize(CUstream stream)
 {
 	CUresult r = RF_REAL(cuStreamSynchronize)(stream);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		rf_share_synced(stream, false);
+		calm();
+	}
 	return r;
 }
 
@@ -179,20 +203,22 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream)
 {
 	CUresult r = RF_REAL(cuStreamSynchronize_ptsz)(stream);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		rf_share_synced(stream, true);
+		calm();
+	}
 	return r;
 }
 
 CUresult cuStreamDestroy(CUstream stream)
 {
-	rf_share_stream_gone(stream);
+	stream_gone(stream);
 	return RF_REAL(cuStreamDestroy)(stream);
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	rf_share_stream_gone(stream);
+	stream_gone(stream);
 	return RF_REAL(cuStreamDestroy_v2)(stream);
 }
 
@@ -240,6 +266,19 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const 
 {
 	return CAPTURE(
 		RF_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, deps, edges, n, mode));
+}
+
+CUresult cuStreamBeginRecaptureToGraph(CUstream stream, int mode, CUgraph graph, void *callback,
+				       void *data)
+{
+	return CAPTURE(RF_REAL(cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
+}
+
+CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, int mode, CUgraph graph,
+					    void *callback, void *data)
+{
+	return CAPTURE(
+		RF_REAL(cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
 }
 
 /* A capture that went wrong ends too, with an error; one that was not there does not. */

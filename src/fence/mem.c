@@ -3,6 +3,8 @@
 
 #include "fence/fence.h"
 
+#define PITCH 512
+
 CUresult cuInit(unsigned int flags)
 {
 	return rf_join() ? RF_REAL(cuInit)(flags) : CUDA_ERROR_NOT_PERMITTED;
@@ -26,13 +28,18 @@ static uint64_t times(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* The pitch is known only afterwards; what is reserved before is the least it can be. */
+static uint64_t round_up(uint64_t n, uint64_t step)
+{
+	return n > UINT64_MAX - step ? UINT64_MAX : (n + step - 1) / step * step;
+}
+
+/* The pitch is known only afterwards; what is reserved before is with the pitch that cards have. */
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
 			    unsigned int element)
 {
 	struct rf_charge c;
 	CUdeviceptr got;
-	CUresult r = rf_charge_begin(&c, rf_footprint(times(width, height)));
+	CUresult r = rf_charge_begin(&c, rf_footprint(times(round_up(width, PITCH), height)));
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -52,19 +59,23 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct rf_fence *f = rf_join();
 	struct rf_entry e;
+	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e)) {
-		CUresult r = RF_REAL(cuMemFree_v2)(dptr);
-
-		if (r == CUDA_SUCCESS) {
-			rf_ipc_buffer_gone(f, dptr);
+	if (rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e)) {
+		rf_loan_before_free(f, &e);
+		r = rf_charge_drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
+		if (r == CUDA_SUCCESS && e.bytes == 0) /* a pool's that was lent */
 			rf_pool_freed(f);
-		}
 		return r;
 	}
-	return rf_charge_drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
+	r = RF_REAL(cuMemFree_v2)(dptr);
+	if (r == CUDA_SUCCESS) {
+		rf_ipc_buffer_gone(f, dptr);
+		rf_pool_freed(f);
+	}
+	return r;
 }
 
 /* --- arrays --- */
@@ -92,11 +103,6 @@ static uint64_t format_bytes(int format)
 static uint64_t or_one(uint64_t n)
 {
 	return n ? n : 1;
-}
-
-static uint64_t round_up(uint64_t n, uint64_t step)
-{
-	return n > UINT64_MAX - step ? UINT64_MAX : (n + step - 1) / step * step;
 }
 
 /* Tiles stand in blocks of 1, 2, 4, 8 or 16: the fewest that hold n tiles, or as many of the

@@ -1,7 +1,8 @@
 /* Stream-ordered allocations. Most go through as pool_book.c says, without a question to the
  * driver. Where nothing is charged ahead, an allocation reserves what the pool has to fetch, under
  * the lock, and asks the pool afterwards; anything it fetched beyond that must fit too, or the
- * allocation is undone. */
+ * allocation is undone. What cannot be undone, because the stream is not that far, is booked all the same.
+ * Nothing here ever waits for the program's work. */
 #include "fence/pool.h"
 
 #define COST_MOST ((uint64_t)1 << 60)
@@ -73,15 +74,46 @@ static CUresult call_and_tell(struct rf_pool *p, const struct request *q, uint64
 
 /* --- to the byte, with the lock held and the limit shut --- */
 
-/* What fits into idle bytes should not make the pool grow, and is undone if it does. */
-static CUresult make_room(struct rf_fence *f, struct rf_pool *p, uint64_t bytes)
+static uint64_t growth_for(const struct rf_pool *p, uint64_t bytes)
 {
 	uint64_t step = p->fine ? FINE : p->granule;
+
+	return (bytes + step - 1) / step * step;
+}
+
+static bool fits(struct rf_fence *f, const struct rf_pool *p, uint64_t more)
+{
+	uint64_t cap = f->card[p->card].cap;
+	uint64_t sum = rf_ledger_sum(&f->place, (unsigned)p->card);
+
+	return sum <= cap && more <= cap - sum;
+}
+
+/* Reserves all the pool may fetch. Where that does not fit but idle bytes should do, the pool should not
+ * grow; it is undone if it does. */
+static CUresult make_room(struct rf_fence *f, struct rf_pool *p, uint64_t bytes)
+{
+	uint64_t more = growth_for(p, bytes);
 	uint64_t used = rf_pool_says(p, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
 
+	if (fits(f, p, more) && rf_pool_raise(f, p, p->charged + more) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
 	if (used <= p->charged && bytes <= p->charged - used)
 		return CUDA_SUCCESS;
-	return rf_pool_raise(f, p, p->charged + (bytes + step - 1) / step * step);
+	return rf_pool_raise(f, p, p->charged + more);
+}
+
+/* A pool that grows by more than was thought possible. */
+static void learn(struct rf_pool *p, uint64_t bytes, uint64_t before)
+{
+	uint64_t now = rf_pool_says(p, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+
+	if (now == RF_POOL_UNKNOWN || now <= before)
+		return;
+	p->seen = true;
+	while (p->granule < RF_POOL_GRANULE_MOST &&
+	       (bytes + p->granule - 1) / p->granule * p->granule < now - before)
+		p->granule *= 2;
 }
 
 /* Hands back an allocation that made the pool take more than there was room for. */
@@ -93,8 +125,8 @@ static void undo(struct rf_fence *f, struct rf_pool *p, const struct request *q)
 		RF_REAL(cuMemFreeAsync_ptsz)(*q->dptr, q->stream);
 	else
 		RF_REAL(cuMemFreeAsync)(*q->dptr, q->stream);
-	if (!rf_capturing())
-		RF_REAL(cuCtxSynchronize)();
+	rf_pool_freed_in(f, q->stream, q->per_thread);
+	rf_pool_retire(f);
 	RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
 	rf_pool_match(f, p);
 	rf_pool_restore(mode);
@@ -103,6 +135,7 @@ static void undo(struct rf_fence *f, struct rf_pool *p, const struct request *q)
 static CUresult try_exactly(struct rf_fence *f, struct rf_pool *p, const struct request *q)
 {
 	CUresult r = rf_pool_match_exactly(f, p);
+	uint64_t before = p->charged;
 
 	if (r == CUDA_SUCCESS)
 		r = make_room(f, p, q->bytes);
@@ -113,6 +146,7 @@ static CUresult try_exactly(struct rf_fence *f, struct rf_pool *p, const struct 
 		rf_pool_match(f, p);
 		return r;
 	}
+	learn(p, q->bytes, before);
 	r = rf_pool_match(f, p);
 	if (r != CUDA_SUCCESS)
 		undo(f, p, q);
@@ -158,8 +192,11 @@ static CUresult allocate_slowly(struct rf_fence *f, struct rf_pool *p, const str
 	r = call_and_tell(p, q, cost);
 	/* A large one may have cost much less than it could have. */
 	if (cost > RF_POOL_AHEAD_LEAST && rf_pool_enter(f)) {
-		if (!rf_pool_advance(f, p))
-			rf_pool_match(f, p);
+		if (!rf_pool_advance(f, p) && rf_pool_match(f, p) != CUDA_SUCCESS &&
+		    r == CUDA_SUCCESS) {
+			undo(f, p, q);
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+		}
 		rf_pool_leave(f);
 	}
 	return r;
@@ -320,11 +357,16 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool per_thread,
 	if (capturing)
 		return real(dptr, stream);
 	if (rf_table_may_hold(&f->table, dptr) &&
-	    rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e))
-		return rf_charge_drop(f, &e, real(dptr, stream));
-	r = real(dptr, stream);
-	if (r == CUDA_SUCCESS)
-		rf_pool_freed(f);
+	    rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e)) {
+		rf_loan_before_free(f, &e);
+		r = rf_charge_drop(f, &e, real(dptr, stream));
+	} else {
+		r = real(dptr, stream);
+	}
+	if (r != CUDA_SUCCESS)
+		return r;
+	rf_pool_freed_in(f, stream, per_thread);
+	rf_pool_freed(f);
 	return r;
 }
 

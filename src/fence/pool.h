@@ -6,6 +6,7 @@
 #include "fence/fence.h"
 
 #define RF_POOL_GRANULE ((uint64_t)32 << 20) /* by which pools grow; more is learned by surprise */
+#define RF_POOL_GRANULE_MOST ((uint64_t)1 << 30)
 #define RF_POOL_AHEAD_LEAST ((uint64_t)16 << 20)
 #define RF_POOL_AHEAD_MOST ((uint64_t)64 << 20)
 #define RF_POOL_UNKNOWN UINT64_MAX
@@ -39,13 +40,21 @@ int rf_pool_devices(struct rf_fence *f);
 
 uint64_t rf_pool_says(const struct rf_pool *p, int attribute);
 void rf_pool_lower(struct rf_fence *f, struct rf_pool *p, uint64_t to);
+/* Gives everything back: the pool is gone. */
+void rf_pool_close(struct rf_fence *f, struct rf_pool *p);
 CUresult rf_pool_raise(struct rf_fence *f, struct rf_pool *p, uint64_t to);
-/* Lowers or raises the charge to what the pool has reserved and may be about to. */
+/* Lowers or raises the charge to what the pool has reserved and may be about to. Booked in any case;
+ * OUT_OF_MEMORY: over the cap. */
 CUresult rf_pool_match(struct rf_fence *f, struct rf_pool *p);
 /* The same with nothing under way. */
 CUresult rf_pool_match_exactly(struct rf_fence *f, struct rf_pool *p);
+/* Allocations that were under way are done, and the limit is shut. */
+void rf_pool_drain(struct rf_pool *p);
 /* Charges ahead and opens the limit. False: there is no room for that. */
 bool rf_pool_advance(struct rf_fence *f, struct rf_pool *p);
+/* Lets the driver see that streams have come to what was freed in them. Asks, for a moment; never waits
+ * for work. */
+void rf_pool_retire(struct rf_fence *f);
 /* Gives back what is idle in the pools on the card. */
 bool rf_pool_squeeze_locked(struct rf_fence *f, int card);
 

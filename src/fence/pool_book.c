@@ -11,14 +11,20 @@
  *
  * holds while spent <= limit. Whoever wants to lower the charge shuts the limit first and reads
  * spent then; an allocation counts itself first and reads the limit then: one of them sees the
- * other. Where room is short nothing is charged ahead. */
+ * other. Where room is short nothing is charged ahead, and all processes of a fence together never have
+ * more than a 32nd of the cap charged ahead; it goes back when the program waits for its work.
+ *
+ * No byte that a pool has taken stays unbooked. Should one have taken more than fits, the books go over
+ * the cap, and nobody gets anything until it is back. */
 #include <sched.h>
+#include <time.h>
 
 #include "fence/pool.h"
 
-#define GRANULE_MOST ((uint64_t)1 << 30)
+#define AHEAD_PART 32	   /* of the cap, charged ahead by all processes together */
 #define MODEST 1000	   /* allocations that are not charged ahead after somebody was refused */
 #define DRAIN_TRIES 100000 /* of a thread that may be gone for good */
+#define RETIRE_NS 1000000  /* for which streams are asked at most */
 
 _Thread_local __attribute__((tls_model("initial-exec"))) bool rf_pool_inside;
 
@@ -201,7 +207,7 @@ static struct look look_at(struct rf_pool *p)
 		l.reserved = p->charged;
 	else if (l.reserved % RF_POOL_GRANULE != 0)
 		p->fine = true;
-	if (ahead && l.reserved > p->charged && p->granule < GRANULE_MOST)
+	if (ahead && l.reserved > p->charged && p->granule < RF_POOL_GRANULE_MOST)
 		p->granule *= 2;
 	l.under_way = __atomic_load_n(&p->spent, __ATOMIC_SEQ_CST) - l.done;
 	if (l.under_way)
@@ -229,16 +235,48 @@ CUresult rf_pool_raise(struct rf_fence *f, struct rf_pool *p, uint64_t to)
 	return r;
 }
 
+/* Notes at the ledger how much is charged ahead; false: the fence has enough of that. */
+static bool note_ahead(struct rf_fence *f, struct rf_pool *p, uint64_t bytes)
+{
+	unsigned card = (unsigned)p->card;
+	uint64_t others = f->ahead[card] - p->ahead;
+	bool ok = bytes == p->ahead ||
+		  rf_ledger_ahead(&f->place, card, others + bytes, f->card[card].cap / AHEAD_PART);
+
+	if (!ok) {
+		bytes = 0;
+		rf_ledger_ahead(&f->place, card, others, UINT64_MAX);
+	}
+	f->ahead[card] = others + bytes;
+	p->ahead = bytes;
+	return ok;
+}
+
+void rf_pool_close(struct rf_fence *f, struct rf_pool *p)
+{
+	__atomic_store_n(&p->limit, 0, __ATOMIC_SEQ_CST);
+	note_ahead(f, p, 0);
+	rf_pool_lower(f, p, 0);
+}
+
 CUresult rf_pool_match(struct rf_fence *f, struct rf_pool *p)
 {
 	struct look l = look_at(p);
+	uint64_t to = l.reserved + l.under_way;
+	CUresult r;
 
-	rf_pool_lower(f, p, l.reserved + l.under_way);
-	return rf_pool_raise(f, p, l.reserved + l.under_way);
+	rf_pool_lower(f, p, to);
+	note_ahead(f, p, 0);
+	r = rf_pool_raise(f, p, to);
+	if (r != CUDA_SUCCESS) {
+		rf_book(f, (unsigned)p->card, to - p->charged);
+		p->charged = to;
+	}
+	return r;
 }
 
 /* Waits for allocations that went through unasked. */
-static void drain(struct rf_pool *p)
+void rf_pool_drain(struct rf_pool *p)
 {
 	__atomic_store_n(&p->limit, 0, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < DRAIN_TRIES; i++) {
@@ -251,14 +289,14 @@ static void drain(struct rf_pool *p)
 
 CUresult rf_pool_match_exactly(struct rf_fence *f, struct rf_pool *p)
 {
-	drain(p);
+	rf_pool_drain(p);
 	return rf_pool_match(f, p);
 }
 
 /* How much may be charged ahead, beside the granule: nothing under a small cap. */
 static uint64_t ahead_of(const struct rf_fence *f, const struct rf_pool *p)
 {
-	uint64_t share = f->card[p->card].cap / 16;
+	uint64_t share = f->card[p->card].cap / AHEAD_PART;
 
 	if (share < p->granule + RF_POOL_AHEAD_LEAST)
 		return 0;
@@ -282,13 +320,16 @@ bool rf_pool_advance(struct rf_fence *f, struct rf_pool *p)
 	uint64_t floor = l.reserved + (l.under_way ? l.under_way : p->granule);
 	uint64_t target = floor + ahead;
 
-	if (ahead == 0 || !roomy(f, p, p->charged < target ? target - p->charged : 0))
+	if (!p->seen || ahead == 0 ||
+	    !roomy(f, p, p->charged < target ? target - p->charged : 0))
 		return false;
 	if (f->modest > 0) {
 		f->modest--;
 		return false;
 	}
-	if (p->charged < floor + ahead / 2 || p->charged > target + ahead) {
+	if (!note_ahead(f, p, p->granule + ahead))
+		return false;
+	if (p->charged < floor + ahead / 2 || p->charged > target) {
 		rf_pool_lower(f, p, target);
 		if (rf_pool_raise(f, p, target) != CUDA_SUCCESS)
 			return false;
@@ -308,7 +349,7 @@ static void bury(struct rf_fence *f, struct rf_pool *p)
 		return;
 	}
 	RF_REAL(cuMemPoolDestroy)(p->handle);
-	rf_pool_lower(f, p, 0);
+	rf_pool_close(f, p);
 	__atomic_sub_fetch(&f->doomed, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->handle, NULL, __ATOMIC_RELEASE);
 }
@@ -323,30 +364,101 @@ static void bury_all(struct rf_fence *f)
 	}
 }
 
-/* What was freed is the pool's to give back only when the streams have come that far. */
-static void trim(struct rf_pool *p)
+/* --- streams: what was freed is the pool's to give back only when they have come that far --- */
+
+static CUstream *place_of(struct rf_fence *f, CUstream stream)
 {
-	if (idle_of(p) == 0)
+	return &f->freed_in[((uintptr_t)stream * 0x9e3779b97f4a7c15ull >> 60) % RF_FREED_IN];
+}
+
+void rf_pool_freed_in(struct rf_fence *f, CUstream stream, bool per_thread)
+{
+	CUstream *at;
+
+	if (!stream)
+		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	at = place_of(f, stream);
+	if (__atomic_load_n(at, __ATOMIC_RELAXED) != stream)
+		__atomic_store_n(at, stream, __ATOMIC_RELAXED);
+}
+
+/* Whoever asks does so under the lock, so a stream that is forgotten here is not being asked. */
+void rf_pool_stream_gone(struct rf_fence *f, CUstream stream)
+{
+	if (!rf_pool_enter(f))
 		return;
-	RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
-	if (idle_of(p) < p->granule || rf_capturing())
-		return;
-	RF_REAL(cuCtxSynchronize)();
-	RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
+	for (unsigned i = 0; i < RF_FREED_IN; i++) {
+		if (!stream || __atomic_load_n(&f->freed_in[i], __ATOMIC_RELAXED) == stream)
+			__atomic_store_n(&f->freed_in[i], NULL, __ATOMIC_RELAXED);
+	}
+	rf_pool_leave(f);
+}
+
+static bool through(struct rf_fence *f)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < RF_FREED_IN; i++) {
+		CUstream s = __atomic_load_n(&f->freed_in[i], __ATOMIC_RELAXED);
+
+		if (s && RF_REAL(cuStreamQuery)(s) == CUDA_ERROR_NOT_READY)
+			all = false;
+	}
+	return all;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+void rf_pool_retire(struct rf_fence *f)
+{
+	int64_t end = now_ns() + RETIRE_NS;
+
+	/* To ask a stream that is capturing would spoil the capture. */
+	while (!rf_capturing() && !through(f) && now_ns() < end)
+		sched_yield();
+}
+
+static bool on_card(const struct rf_pool *p, int card)
+{
+	return p->handle && p->card >= 0 && p->card == card;
+}
+
+/* True: something idle stayed. */
+static bool trim_all(struct rf_fence *f, int card)
+{
+	bool left = false;
+
+	for (unsigned i = 0; i < top_of(f); i++) {
+		struct rf_pool *p = &f->pool[i];
+
+		if (!on_card(p, card) || idle_of(p) == 0)
+			continue;
+		RF_REAL(cuMemPoolTrimTo)(p->handle, 0);
+		left = left || idle_of(p) > 0;
+	}
+	return left;
 }
 
 bool rf_pool_squeeze_locked(struct rf_fence *f, int card)
 {
 	int mode = rf_pool_relax();
 	bool any = false;
+	bool left = trim_all(f, card);
 
+	if (left || __atomic_load_n(&f->graph[card].charged, __ATOMIC_RELAXED) > 0)
+		rf_pool_retire(f);
+	if (left)
+		trim_all(f, card);
 	for (unsigned i = 0; i < top_of(f); i++) {
-		struct rf_pool *p = &f->pool[i];
-
-		if (!p->handle || p->card < 0 || p->card != card)
+		if (!on_card(&f->pool[i], card))
 			continue;
-		trim(p);
-		rf_pool_match_exactly(f, p);
+		rf_pool_match_exactly(f, &f->pool[i]);
 		any = true;
 	}
 	bury_all(f);
@@ -405,6 +517,21 @@ void rf_pool_give_way(struct rf_fence *f)
 		if (f->pool[i].handle && __atomic_load_n(&f->pool[i].limit, __ATOMIC_RELAXED))
 			rf_pool_match(f, &f->pool[i]);
 	}
+}
+
+void rf_pool_calm(struct rf_fence *f)
+{
+	bool any = false;
+
+	for (unsigned i = 0; !any && i < top_of(f); i++)
+		any = __atomic_load_n(&f->pool[i].limit, __ATOMIC_RELAXED) != 0;
+	if (!any || !rf_pool_enter(f))
+		return;
+	for (unsigned i = 0; i < top_of(f); i++) {
+		if (f->pool[i].handle && __atomic_load_n(&f->pool[i].limit, __ATOMIC_RELAXED))
+			rf_pool_match(f, &f->pool[i]);
+	}
+	rf_pool_leave(f);
 }
 
 void rf_pool_freed(struct rf_fence *f)

@@ -29,12 +29,6 @@ CUresult rf_pool_card(struct rf_fence *f, const CUmemPoolProps *props, int *ret_
 	return r;
 }
 
-static void drop(struct rf_pool *p)
-{
-	__atomic_store_n(&p->limit, 0, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&p->handle, NULL, __ATOMIC_RELEASE);
-}
-
 /* Enters a pool that was just had; hands it back if there is no record left. Under the lock. */
 static CUresult enter_new(struct rf_fence *f, CUmemoryPool pool, int card, CUresult refused)
 {
@@ -105,8 +99,9 @@ static CUresult destroy(struct rf_fence *f, CUmemoryPool pool)
 	r = RF_REAL(cuMemPoolDestroy)(pool);
 	if (r != CUDA_SUCCESS || !p)
 		return r;
-	rf_pool_lower(f, p, 0);
-	drop(p);
+	if (p->card >= 0)
+		rf_pool_close(f, p);
+	__atomic_store_n(&p->handle, NULL, __ATOMIC_RELEASE);
 	return r;
 }
 
@@ -229,6 +224,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle, in
 	return r;
 }
 
+/* A pointer keeps the piece of the pool that it lies in. */
 static CUresult card_and_size(struct rf_fence *f, CUdeviceptr ptr, unsigned *ret_card,
 			      uint64_t *ret_bytes)
 {
@@ -238,33 +234,76 @@ static CUresult card_and_size(struct rf_fence *f, CUdeviceptr ptr, unsigned *ret
 
 	if (r == CUDA_SUCCESS)
 		r = RF_REAL(cuPointerGetAttribute)(&dev, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr);
-	*ret_bytes = bytes;
+	*ret_bytes = (bytes + RF_POOL_GRANULE - 1) / RF_POOL_GRANULE * RF_POOL_GRANULE;
 	return r == CUDA_SUCCESS ? rf_card_of(f, dev, ret_card) : r;
 }
 
-/* How large it is shows only then; the memory is there already, in another process. */
-CUresult cuMemPoolImportPointer(CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+/* The pool is charged for it. The pointer is in the table only so that its free is seen. */
+static void lend(struct rf_fence *f, CUdeviceptr ptr, const CUmemPoolPtrExportData *data)
+{
+	struct rf_entry e = { .refs = 1, .space = RF_SPACE_POINTER };
+	uint64_t bytes = 0;
+	unsigned card = 0;
+	bool known;
+
+	if (RF_REAL(cuPointerGetAttribute)(&e.key, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr) !=
+		    CUDA_SUCCESS ||
+	    card_and_size(f, ptr, &card, &bytes) != CUDA_SUCCESS || !rf_table_room(&f->table))
+		return;
+	rf_table_lock(&f->table);
+	known = rf_table_find(&f->table, RF_SPACE_POINTER, e.key) != NULL;
+	rf_table_unlock(&f->table);
+	e.card = (uint8_t)card;
+	if (!known && f->card[card].cap != UINT64_MAX)
+		e.loan = rf_loan_make(f, data, card, bytes);
+	if (e.loan)
+		rf_table_put(&f->table, &e);
+	else
+		rf_table_waive(&f->table);
+}
+
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr ptr)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_charge c;
-	uint64_t bytes = 0;
-	unsigned card;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	r = RF_REAL(cuMemPoolImportPointer)(ptr, pool, data);
+	r = RF_REAL(cuMemPoolExportPointer)(data, ptr);
+	if (r == CUDA_SUCCESS && f->any_cap)
+		lend(f, ptr, data);
+	return r;
+}
+
+/* How large it is shows only then; the memory is there already, in another process. */
+static CUresult charge_imported(struct rf_opening *o, CUdeviceptr ptr)
+{
+	struct rf_opened what = { .space = RF_SPACE_POINTER, .key = ptr };
+	CUresult r = CUDA_SUCCESS;
+
+	if (!o->loan)
+		r = card_and_size(o->fence, ptr, &what.card, &what.bytes);
+	return r == CUDA_SUCCESS ? rf_open_end(o, &what) : rf_open_cancel(o, r);
+}
+
+CUresult cuMemPoolImportPointer(CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+	struct rf_fence *f = rf_join();
+	struct rf_opening o;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!f->any_cap || !ptr || !data)
+		return RF_REAL(cuMemPoolImportPointer)(ptr, pool, data);
+	r = rf_open_begin(&o, f, data, RF_POOL_GRANULE);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = card_and_size(f, *ptr, &card, &bytes);
-	if (r == CUDA_SUCCESS)
-		r = rf_charge_begin_on(&c, f, card, bytes);
-	if (r != CUDA_SUCCESS) {
+	r = RF_REAL(cuMemPoolImportPointer)(ptr, pool, data);
+	if (r != CUDA_SUCCESS)
+		return rf_open_cancel(&o, r);
+	r = charge_imported(&o, *ptr);
+	if (r != CUDA_SUCCESS)
 		RF_REAL(cuMemFree_v2)(*ptr);
-		return r;
-	}
-	if (rf_charge_again(f, RF_SPACE_POINTER, *ptr)) /* imported before, and charged */
-		return rf_charge_undo(&c, CUDA_SUCCESS);
-	rf_charge_keep(&c, RF_SPACE_POINTER, *ptr);
 	return r;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -17,6 +18,10 @@
  * containers and all of them together must leave the agent descriptors. */
 #define MAX_GUESTS 8
 #define GUEST_PATIENCE_NS (2000LL * 1000 * 1000)
+#define ARRIVALS 64 /* that a turn looks at: strangers are sent away and cost time too */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 #define LOOK_NS (100LL * 1000 * 1000)
 #define MAX_WAITING 4096 /* threads of one process that are believed */
 
@@ -379,17 +384,30 @@ static void send_reply(struct rf_fence_server *s, int fd, uint32_t status, const
 		s->handshakes++;
 }
 
+/* The process that connected, and not another with its number, is still there. Kernels before 6.5 cannot
+ * tell. */
+static bool is_there(int fd)
+{
+	rf_auto_close int pidfd = -1;
+	socklen_t size = sizeof(pidfd);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) < 0)
+		return errno == ENOPROTOOPT;
+	return poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, 0) == 0;
+}
+
 static bool welcome(const struct rf_fence_server *s, int fd)
 {
 	struct ucred who = { .pid = 0 };
 	socklen_t size = sizeof(who);
+	uid_t me = geteuid();
 
-	if (s->gated && !s->gate)
-		return false;
 	if (!s->admit)
 		return true;
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0 &&
-	       s->admit(s->admit_ctx, who.pid);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || who.pid <= 0)
+		return false;
+	return (me == 0 || who.uid == me || who.uid == 0) && s->admit(s->admit_ctx, who.pid) &&
+	       is_there(fd);
 }
 
 static void answer(struct rf_fence_server *s, int fd, const struct rf_fence_hello *hello, size_t n)
@@ -405,36 +423,49 @@ static void answer(struct rf_fence_server *s, int fd, const struct rf_fence_hell
 	send_reply(s, fd, RF_FENCE_OK, gate ? fds + 2 : fds, s->gated && !gate ? 4 : 2);
 }
 
-static void hear(struct rf_fence_server *s, size_t i)
+/* False: it has said nothing yet. */
+static bool hear(struct rf_fence_server *s, int fd)
 {
 	struct rf_fence_hello hello = { 0 };
-	int fd = s->guests[i].fd;
 	ssize_t n = recv(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
+		return false;
 	/* Magic and version stand first in all versions. */
-	if (n >= 8 && hello.magic == RF_FENCE_MAGIC && welcome(s, fd))
+	if (n >= 8 && hello.magic == RF_FENCE_MAGIC && (s->gate || !s->gated))
 		answer(s, fd, &hello, (size_t)n);
-	dismiss(s, i);
+	return true;
+}
+
+/* One that waited is looked at again: it may be gone, and its number another's. */
+static void hear_guest(struct rf_fence_server *s, size_t i)
+{
+	if (!welcome(s, s->guests[i].fd) || hear(s, s->guests[i].fd))
+		dismiss(s, i);
+}
+
+/* Most have said hello by the time they are let in, and need no place to wait. */
+static void let_in(struct rf_fence_server *s, int fd)
+{
+	int64_t until = now_ns(CLOCK_MONOTONIC) + GUEST_PATIENCE_NS;
+
+	if (!welcome(s, fd) || hear(s, fd) || !watch(s, fd)) {
+		close(fd);
+		return;
+	}
+	s->guests[s->n_guests++] = (struct guest){ .fd = fd, .until = until };
+	set_timer(s);
 }
 
 static void greet(struct rf_fence_server *s)
 {
-	while (s->n_guests < MAX_GUESTS) {
+	for (int i = 0; i < ARRIVALS && s->n_guests < MAX_GUESTS; i++) {
 		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
 			break;
-		if (!watch(s, fd)) {
-			close(fd);
-			continue;
-		}
-		s->guests[s->n_guests++] =
-			(struct guest){ .fd = fd,
-					.until = now_ns(CLOCK_MONOTONIC) + GUEST_PATIENCE_NS };
+		let_in(s, fd);
 	}
-	set_timer(s);
 	listen_or_pause(s);
 }
 
@@ -446,7 +477,7 @@ static void attend(struct rf_fence_server *s, int fd)
 		return dismiss_late(s);
 	for (size_t i = 0; i < s->n_guests; i++) {
 		if (s->guests[i].fd == fd)
-			return hear(s, i);
+			return hear_guest(s, i);
 	}
 }
 
@@ -610,13 +641,40 @@ static struct rf_desk_seat read_seat(const struct rf_fence_server *s, size_t car
 	return d;
 }
 
+struct census {
+	struct rf_fence_server *server;
+	int64_t began;
+};
+
+static bool is_sat_on(void *census, unsigned seat)
+{
+	struct census *c = census;
+
+	return holder(c->server, seat, c->began) != 0;
+}
+
+/* What each seat has on the card, with memory whose maker is gone by one of those who hold it. */
+static void read_bytes(struct rf_fence_server *s, const struct rf_ledger *l, size_t card,
+		       uint64_t ret[RF_LEDGER_SEATS])
+{
+	struct census c = { .server = s, .began = spent_ns() };
+
+	rf_ledger_orphans(l, (unsigned)card, is_sat_on, &c, ret);
+	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
+		if (__builtin_add_overflow(ret[i], l->used[card][i], &ret[i]))
+			ret[i] = UINT64_MAX;
+	}
+}
+
 static void add_memory(struct rf_fence_server *s, const struct rf_ledger *l, size_t card,
 		       struct rf_fence_usage *u)
 {
+	uint64_t has[RF_LEDGER_SEATS];
 	int64_t began = spent_ns();
 
+	read_bytes(s, l, card, has);
 	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
-		uint64_t bytes = l->used[card][i];
+		uint64_t bytes = has[i];
 
 		if (bytes == 0 || holder(s, i, began) == 0)
 			continue;
@@ -672,14 +730,16 @@ size_t rf_fence_server_processes(struct rf_fence_server *s, size_t card,
 {
 	rf_auto_free char *page = rf_alloc(sizeof(struct rf_ledger));
 	const struct rf_ledger *l = (const struct rf_ledger *)page;
+	uint64_t has[RF_LEDGER_SEATS];
 	int64_t began = spent_ns();
 	size_t n = 0;
 
 	if (card >= s->limits.count || rf_ledger_read(s->ledger_fd, (struct rf_ledger *)page) < 0)
 		return 0;
+	read_bytes(s, l, card, has);
 	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
 		struct rf_desk_seat d = read_seat(s, card, i);
-		uint64_t bytes = clamp(l->used[card][i], s->limits.card[card].memory_bytes);
+		uint64_t bytes = clamp(has[i], s->limits.card[card].memory_bytes);
 		uint64_t gpu_ns = d.gpu_ns - d.gpu_before, held_ns = d.held_ns - d.held_before;
 		bool there = bytes || gpu_ns || held_ns || (l->seat[i].contexts >> card & 1);
 		pid_t pid = there ? holder(s, i, began) : 0;
@@ -704,21 +764,44 @@ static bool known(const pid_t *list, size_t n, pid_t pid)
 	return false;
 }
 
+struct pids {
+	pid_t *pid;
+	size_t n, room;
+};
+
+/* One question per holder and one per gap, not one per seat. */
+static void ask_seats(struct rf_fence_server *s, unsigned from, unsigned to, int64_t began,
+		      struct pids *ret)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = to - from
+	};
+	unsigned at, after;
+
+	if (from >= to || spent_ns() - began > s->patience_ns) {
+		s->jammed = s->jammed || from < to;
+		return;
+	}
+	if (fcntl(s->ledger_fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+		return;
+	at = (unsigned)RF_MAX(lock.l_start, (off_t)from);
+	after = lock.l_len == 0 ? to : (unsigned)RF_MIN(lock.l_start + lock.l_len, (off_t)to);
+	if (lock.l_pid > 0 && !known(ret->pid, RF_MIN(ret->n, ret->room), lock.l_pid)) {
+		if (ret->n < ret->room)
+			ret->pid[ret->n] = lock.l_pid;
+		ret->n++;
+	}
+	ask_seats(s, from, at, began, ret);
+	ask_seats(s, after, to, began, ret);
+}
+
 size_t rf_fence_server_pids(struct rf_fence_server *s, pid_t *ret, size_t room)
 {
-	int64_t began = spent_ns();
-	size_t n = 0;
+	struct pids list = { .pid = ret, .room = room };
 
-	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
-		pid_t pid = holder(s, i, began);
-
-		if (pid <= 0 || known(ret, RF_MIN(n, room), pid))
-			continue;
-		if (n < room)
-			ret[n] = pid;
-		n++;
-	}
-	return n;
+	if (!s->jammed)
+		ask_seats(s, 0, RF_LEDGER_SEATS, spent_ns(), &list);
+	return list.n;
 }
 
 uint64_t rf_fence_server_handshakes(const struct rf_fence_server *s)

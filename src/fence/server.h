@@ -39,7 +39,8 @@ int rf_fence_server_start(const char *run_dir, const char *ledger_path,
 			  const struct rf_fence_card *cards, size_t n, struct rf_arbiter *arbiter,
 			  struct rf_fence_server **ret, struct rf_err *err);
 /* The same at a socket that listens already and with a ledger that is open: both are the server's from
- * now on, also on failure. Only those whom admit lets in are answered. */
+ * now on, also on failure. Who is another user's (unless the caller is root), or whom admit does not let
+ * in, is sent away when it comes and takes nobody's place. */
 int rf_fence_server_start_at(int listen_fd, int ledger_fd, const struct rf_fence_limits *limits,
 			     bool (*admit)(void *ctx, pid_t pid), void *ctx,
 			     struct rf_fence_server **ret, struct rf_err *err);

@@ -27,15 +27,19 @@
 #define NAP_LEAST (20 * US)
 #define NAP_MOST (2 * MS)
 #define SILENCE (100 * MS) /* an arbiter that says nothing for so long is gone */
+#define ASKING (5000 * MS) /* asking for a new one takes no longer */
+#define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
-/* The launch this thread is in. */
+/* The launch this thread is in. It survives a fork, which the fence does not. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	struct rf_lane *lane; /* NULL: not paced */
+	CUcontext ctx;
 	unsigned kind;
 	uint32_t tid;
+	uint32_t pid; /* for which tid and lane hold */
 } mine;
 
 static uint64_t now_ns(void)
@@ -58,11 +62,40 @@ static uint64_t most(uint64_t a, uint64_t b)
 
 /* --- the desk --- */
 
+static void raise_top(struct rf_desk *desk, unsigned seat)
+{
+	uint32_t top = __atomic_load_n(&desk->top, __ATOMIC_RELAXED);
+
+	while (top <= seat && !__atomic_compare_exchange_n(&desk->top, &top, seat + 1, false,
+							   __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* Who sat here before is charged for what it had in flight; the sums only ever grow. */
+static void sit_down(struct rf_fence *f, unsigned card)
+{
+	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
+	struct rf_pace *p = &f->pace[card];
+	struct rf_desk_seat old = { 0 };
+
+	raise_top(f->desk, f->place.seat);
+	rf_desk_read(s, &old);
+	if (old.busy_from && old.busy_until > old.busy_from)
+		old.gpu_ns += old.busy_until - old.busy_from;
+	p->gpu_ns += old.gpu_ns;
+	p->held_ns += old.held_ns;
+	p->sat = f->place.seat + 1;
+	__atomic_store_n(&s->gpu_before, old.gpu_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->held_before, old.held_ns, __ATOMIC_RELAXED);
+}
+
 static void publish(struct rf_fence *f, unsigned card, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
 
+	if (p->sat != f->place.seat + 1) /* the process lost its seat and has another now */
+		sit_down(f, card);
 	__atomic_store_n(&s->seq, s->seq | 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&s->waiting, p->waiting, __ATOMIC_RELAXED);
@@ -90,14 +123,23 @@ static void check_arbiter(const struct rf_gate *gate, struct rf_pace *p, uint64_
 {
 	uint32_t heard = __atomic_load_n(&gate->heard, __ATOMIC_ACQUIRE);
 
-	if (__atomic_load_n(&gate->magic, __ATOMIC_RELAXED) != RF_GATE_MAGIC)
+	if (__atomic_load_n(&gate->magic, __ATOMIC_RELAXED) != RF_GATE_MAGIC) {
 		p->orphan = true;
+		return;
+	}
 	if (p->rang_at == 0)
 		return;
-	if ((int32_t)(heard - p->rang) >= 0)
+	if ((int32_t)(heard - p->rang) >= 0) {
 		p->rang_at = 0;
-	else if (now - p->rang_at > SILENCE)
+		p->orphan = false; /* it was only late */
+	} else if (now - p->rang_at > SILENCE)
 		p->orphan = true;
+}
+
+/* Also read without the lock. */
+static void set_busy(struct rf_pace *p, uint64_t from)
+{
+	__atomic_store_n(&p->busy_from, from, __ATOMIC_RELAXED);
 }
 
 static void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t cost,
@@ -105,10 +147,26 @@ static void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned car
 {
 	struct rf_pace *p = &f->pace[card];
 
-	p->busy_from = now;
+	set_busy(p, now);
 	p->done_at = now;
 	publish(f, card, now + cost);
 	p->begun = __atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) & RF_TELL_BEGIN;
+}
+
+/* Without an arbiter the processes that use the card divide the fence's share among themselves. */
+static uint64_t own_share(const struct rf_fence *f, const struct rf_gate_card *g, unsigned card)
+{
+	uint64_t share = g->share_milli ? least(g->share_milli, 1000) : 1000;
+	uint32_t top = least(__atomic_load_n(&f->desk->top, __ATOMIC_RELAXED), RF_LEDGER_SEATS);
+	uint64_t users = 0;
+
+	for (unsigned i = 0; i < top; i++) {
+		const struct rf_desk_seat *s = &f->desk->seat[card][i];
+
+		users += __atomic_load_n(&s->busy_from, __ATOMIC_RELAXED) != 0 ||
+			 __atomic_load_n(&s->waiting, __ATOMIC_RELAXED) != 0;
+	}
+	return most(share / most(users, 1), 1);
 }
 
 static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t now)
@@ -118,12 +176,12 @@ static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 
 	p->gpu_ns += until - p->busy_from;
 	if (p->orphan) {
-		uint32_t share = g->share_milli ? least(g->share_milli, 1000) : 1000;
+		uint64_t share = own_share(f, g, card);
 
 		p->own_from = until + (until - p->busy_from) * (1000 - share) / share;
 		p->own_until = 0;
 	}
-	p->busy_from = 0;
+	set_busy(p, 0);
 	p->inflight = 0;
 	publish(f, card, now);
 	if (__atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) & RF_TELL_END)
@@ -190,10 +248,12 @@ static struct rf_lane *next_working(struct rf_fence *f, unsigned i)
 	for (struct rf_lane *l = next_working(f, 0); l;                                            \
 	     l = next_working(f, (unsigned)(l - (f)->lane) + 1))
 
-static uint32_t thread_id(void)
+static uint32_t thread_id(const struct rf_fence *f)
 {
-	if (mine.tid == 0)
+	if (mine.pid != f->pid) {
+		mine.pid = f->pid;
 		mine.tid = (uint32_t)syscall(SYS_gettid);
+	}
 	return mine.tid;
 }
 
@@ -203,10 +263,10 @@ static bool is_default(CUstream s)
 	return (uintptr_t)s <= 2;
 }
 
-static uint32_t thread_of(CUstream stream, bool per_thread)
+static uint32_t thread_of(const struct rf_fence *f, CUstream stream, bool per_thread)
 {
 	if ((uintptr_t)stream == 2 || (per_thread && !stream))
-		return thread_id();
+		return thread_id(f);
 	return 0;
 }
 
@@ -229,20 +289,49 @@ static void clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
 		if (l->event[i])
 			RF_REAL(cuEventDestroy_v2)(l->event[i]);
 	memset(l, 0, sizeof(*l));
+	p->newest = NULL;
 	set_working(f, l);
+}
+
+/* A stream belongs to its own context, whichever is current: a graph may be launched into another
+ * card's. */
+static CUcontext home_of(CUcontext ctx, CUstream stream)
+{
+	CUcontext home = NULL;
+
+	if (is_default(stream) || RF_REAL(cuStreamGetCtx)(stream, &home) != CUDA_SUCCESS || !home)
+		return ctx;
+	return home;
+}
+
+static CUresult card_of_context(struct rf_fence *f, CUcontext current, CUcontext ctx, unsigned *ret)
+{
+	CUresult r;
+
+	if (ctx == current)
+		return rf_current_card(f, ret);
+	r = RF_REAL(cuCtxPushCurrent_v2)(ctx);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = rf_current_card(f, ret);
+	RF_REAL(cuCtxPopCurrent_v2)(&ctx);
+	return r;
 }
 
 #define PROBES 16
 
-/* The stream's lane; a new one takes the place of a lane without work if there is no empty one. */
+/* The stream's lane; a new one takes the place of a lane without work if there is no empty one. If all
+ * have work, it goes with another stream of the context: what is not known to the lane must still wait. */
 static struct rf_lane *lane_of(struct rf_fence *f, CUcontext ctx, CUstream stream, uint32_t thread)
 {
-	uint64_t h = ((uintptr_t)ctx ^ (uintptr_t)stream * 31 ^ thread) * 0x9e3779b97f4a7c15ull;
-	struct rf_lane *room = NULL;
+	struct rf_lane *room = NULL, *other = NULL;
+	CUcontext home;
 	unsigned card;
+	uint64_t h;
 
 	if ((uintptr_t)stream == 1)
 		stream = NULL;
+	h = ((uintptr_t)ctx ^ (uintptr_t)stream * 31 ^ thread) * 0x9e3779b97f4a7c15ull;
 	for (unsigned i = 0; i < PROBES; i++) {
 		struct rf_lane *l = &f->lane[((h >> 50) + i) % RF_LANES];
 
@@ -250,13 +339,18 @@ static struct rf_lane *lane_of(struct rf_fence *f, CUcontext ctx, CUstream strea
 			return l;
 		if (!room && (!l->ctx || (l->outstanding == 0 && l->open.launches == 0)))
 			room = l;
+		if (!other && l->ctx == ctx)
+			other = l;
 	}
-	if (!room || rf_current_card(f, &card) != CUDA_SUCCESS)
+	if (!room)
+		return other;
+	home = home_of(ctx, stream);
+	if (card_of_context(f, ctx, home, &card) != CUDA_SUCCESS)
 		return NULL;
 	if (room->ctx)
 		clear(f, room, true);
 	*room = (struct rf_lane){
-		.ctx = ctx, .stream = stream, .thread = thread, .card = (uint8_t)card
+		.ctx = ctx, .home = home, .stream = stream, .thread = thread, .card = (uint8_t)card
 	};
 	return room;
 }
@@ -282,7 +376,7 @@ static bool may_mark(struct rf_fence *f, const struct rf_lane *l)
 
 	if (l->silent || l->outstanding >= RF_LANE_EVENTS - 2)
 		return false;
-	if (l->thread && l->thread != thread_id())
+	if (l->thread && l->thread != thread_id(f))
 		return false;
 	if (__atomic_load_n(&f->captures, __ATOMIC_RELAXED) > 0 && is_capturing(l))
 		return false;
@@ -292,13 +386,20 @@ static bool may_mark(struct rf_fence *f, const struct rf_lane *l)
 static CUevent record(struct rf_lane *l)
 {
 	CUevent *e = &l->event[l->next];
-	CUresult r = CUDA_SUCCESS;
+	CUcontext away = l->home != l->ctx ? l->home : NULL;
+	CUresult r = away ? RF_REAL(cuCtxPushCurrent_v2)(away) : CUDA_SUCCESS;
 
+	if (r != CUDA_SUCCESS) {
+		l->silent = true;
+		return NULL;
+	}
 	if (!*e)
 		r = RF_REAL(cuEventCreate)(e, 0);
 	if (r == CUDA_SUCCESS)
 		r = l->thread ? RF_REAL(cuEventRecord_ptsz)(*e, l->stream)
 			      : RF_REAL(cuEventRecord)(*e, l->stream);
+	if (away)
+		RF_REAL(cuCtxPopCurrent_v2)(&away);
 	if (r != CUDA_SUCCESS) {
 		l->silent = true;
 		return NULL;
@@ -335,6 +436,7 @@ static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l,
 	struct rf_pace *p = &f->pace[l->card];
 
 	p->inflight -= least(p->inflight, m->cost);
+	p->progress_at = now;
 	p->done_at = least(now, most(p->done_at, m->began) + (took ? took : m->cost));
 	if (l->outstanding == 0)
 		l->idle_at = now;
@@ -342,16 +444,34 @@ static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l,
 		learn(f, m, took);
 }
 
+/* From one event to a later one, in nanoseconds; 0: it is not later, or cannot be told. */
+static uint64_t between(CUevent from, CUevent to)
+{
+	float ms = 0;
+
+	if (!from || RF_REAL(cuEventElapsedTime)(&ms, from, to) != CUDA_SUCCESS || ms <= 0)
+		return 0;
+	return (uint64_t)((double)ms * 1e6);
+}
+
 static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 {
 	struct rf_lane *l = &f->lane[m->lane];
-	float ms = 0;
+	struct rf_pace *p = &f->pace[l->card];
+	uint64_t took = between(m->from, m->event);
 
 	l->outstanding--;
 	set_working(f, l);
-	if (!m->from || RF_REAL(cuEventElapsedTime)(&ms, m->from, m->event) != CUDA_SUCCESS)
-		ms = 0;
-	done(f, m, l, ms > 0 ? (uint64_t)((double)ms * 1e6) : 0, now);
+	/* Streams side by side: each counts for what it took beyond the others. */
+	if (took && p->newest && p->newest != m->from) {
+		uint64_t beyond = between(p->newest, m->event);
+
+		took = beyond ? least(took, beyond) : 1;
+		p->newest = beyond ? m->event : p->newest;
+	} else {
+		p->newest = m->event;
+	}
+	done(f, m, l, took, now);
 }
 
 static void presume_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
@@ -380,12 +500,22 @@ static bool anything_open(struct rf_fence *f, unsigned card, uint64_t now)
 	return any;
 }
 
+/* To ask for an event would spoil a capture that is on in some thread, unless this one is relaxed. */
+static void relax(const struct rf_fence *f, int *mode)
+{
+	if (__atomic_load_n(&f->captures, __ATOMIC_RELAXED) > 0)
+		RF_REAL(cuThreadExchangeStreamCaptureMode)(mode);
+}
+
 /* Takes away the marks that are done. With it, the end of the work, if it is one. */
 static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 	uint64_t late[RF_LANES / 64] = { 0 }; /* lanes whose oldest mark is not done */
 	unsigned n = p->n, kept = 0;
+	int mode = RELAXED;
+
+	relax(f, &mode);
 
 	for (unsigned i = 0; i < n; i++) {
 		struct rf_mark m = p->mark[(p->head + i) % RF_MARKS];
@@ -400,6 +530,7 @@ static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned c
 		p->mark[(p->head + kept++) % RF_MARKS] = m;
 	}
 	p->n = kept;
+	relax(f, &mode);
 	if (p->busy_from && p->n == 0 && !anything_open(f, card, now))
 		end(f, g, card, now);
 }
@@ -421,7 +552,7 @@ static uint64_t open_until(struct rf_fence *f, const struct rf_gate_card *g, str
 		return __atomic_load_n(&g->open_until, __ATOMIC_ACQUIRE);
 	if (now < p->own_from)
 		return 0;
-	if (p->own_until == 0)
+	if (p->own_until == 0 || (p->busy_from == 0 && now >= p->own_until))
 		p->own_until = now + OWN_LEASE;
 	return p->own_until;
 }
@@ -437,13 +568,15 @@ static void ask_again(struct rf_fence *f, struct rf_pace *p, uint64_t now)
 	int gate, desk;
 	bool ok;
 
-	if (now - p->asked_at < SILENCE)
+	if (now < p->ask_at)
 		return;
-	p->asked_at = now;
+	p->ask_at = now + ASKING; /* one thread is enough */
 	pthread_mutex_unlock(&f->pace_lock);
 	ok = rf_client_ask_gate(&gate, &desk);
 	pthread_mutex_lock(&f->pace_lock);
-	if (ok && p->orphan)
+	/* A server that answers slowly must not take up the time there is for launches. */
+	p->ask_at = now_ns() + SILENCE + 10 * (now_ns() - now);
+	if (ok)
 		rf_share_open(f, gate, desk);
 }
 
@@ -467,6 +600,16 @@ static uint64_t nap_for(const struct rf_pace *p, bool open, uint64_t depth, uint
 		return SILENCE;
 	first = open ? first : p->inflight;
 	return most(NAP_LEAST, least((first - least(first, passed)) / 2, NAP_MOST));
+}
+
+/* Its own work is long overdue: it may be waiting for this very launch (a kernel that polls, a stream
+ * that waits for a value). One goes on; its time counts all the same. */
+static bool is_stuck(const struct rf_pace *p, bool open, uint64_t began, uint64_t now)
+{
+	uint64_t first = p->n ? p->mark[p->head].cost : p->inflight;
+
+	return p->busy_from &&
+	       now - most(began, p->progress_at) > 2 * first + (open ? STUCK : 10 * STUCK);
 }
 
 /* Under the lock, which it gives up to sleep. */
@@ -499,6 +642,8 @@ static void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
 			publish(f, card, now);
 		if (open && (p->inflight == 0 || p->inflight + cost <= depth))
+			break;
+		if (is_stuck(p, open, began, now))
 			break;
 		if (!open && !p->orphan && (!asked || now - told > SILENCE / 2)) {
 			asked = true;
@@ -570,7 +715,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	if (now >= open_until(f, g, p, now) ||
 	    (p->inflight && p->inflight + cost > depth_of(g, p))) {
 		wait_turn(f, l->card, cost);
-		l = lane_of(f, ctx, w->stream, thread_of(w->stream, w->per_thread));
+		l = lane_of(f, ctx, w->stream, thread_of(f, w->stream, w->per_thread));
 		if (!l)
 			return;
 		g = &f->gate->card[l->card];
@@ -579,27 +724,40 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	if (__atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_FREE && !p->orphan)
 		return;
 	mine.lane = l;
+	mine.ctx = ctx;
 	if (l->open.launches == 0)
 		open_mark(f, l, now);
 	if (p->busy_from == 0)
 		begin(f, g, l->card, cost, now);
 }
 
+static bool has_gate(const struct rf_fence *f)
+{
+	const struct rf_gate *gate = f ? __atomic_load_n(&f->gate, __ATOMIC_ACQUIRE) : NULL;
+
+	return gate &&
+	       (f->cards != 1 ||
+		__atomic_load_n(&gate->card[0].open_until, __ATOMIC_RELAXED) != RF_GATE_FREE);
+}
+
+bool rf_share_paced(void)
+{
+	return has_gate(rf_joined());
+}
+
 void rf_share_before(const struct rf_work *w)
 {
 	struct rf_fence *f = rf_joined();
-	const struct rf_gate *gate = f ? __atomic_load_n(&f->gate, __ATOMIC_ACQUIRE) : NULL;
 	CUcontext ctx = NULL;
 	struct rf_lane *l;
 
 	mine.lane = NULL;
-	if (!gate || (f->cards == 1 &&
-		      __atomic_load_n(&gate->card[0].open_until, __ATOMIC_RELAXED) == RF_GATE_FREE))
+	if (!has_gate(f))
 		return;
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
-	l = lane_of(f, ctx, w->stream, thread_of(w->stream, w->per_thread));
+	l = lane_of(f, ctx, w->stream, thread_of(f, w->stream, w->per_thread));
 	if (l && paced(f, l))
 		let_in(f, l, ctx, w);
 	pthread_mutex_unlock(&f->pace_lock);
@@ -608,13 +766,21 @@ void rf_share_before(const struct rf_work *w)
 void rf_share_after(const struct rf_work *w)
 {
 	struct rf_fence *f = rf_joined();
-	struct rf_lane *l = mine.lane;
+	struct rf_lane *l;
 	struct rf_pace *p;
 	uint64_t cost, depth;
 
-	if (!f || !l)
+	if (!f || !mine.lane)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
+	/* Another thread may have put another stream in its place meanwhile. */
+	l = lane_of(f, mine.ctx, w->stream, thread_of(f, w->stream, w->per_thread));
+	if (!l) {
+		pthread_mutex_unlock(&f->pace_lock);
+		return;
+	}
+	if (l->open.began == 0)
+		l->open = (struct rf_mark){ .began = now_ns(), .kind = (uint16_t)mine.kind };
 	p = &f->pace[l->card];
 	cost = cost_of(f, mine.kind);
 	depth = depth_of(&f->gate->card[l->card], p);
@@ -627,7 +793,7 @@ void rf_share_after(const struct rf_work *w)
 	set_working(f, l);
 	if (p->begun) {
 		p->begun = false;
-		ring(f, p, p->busy_from);
+		ring(f, p, now_ns());
 	}
 	if (l->open.cost >= mark_at(depth) || l->open.launches >= 1024) {
 		uint64_t now = now_ns();
@@ -697,14 +863,26 @@ void rf_share_synced(CUstream stream, bool per_thread)
 	CUcontext ctx = NULL;
 
 	if (matters(&ctx))
-		synced(ctx, (uintptr_t)stream == 1 ? NULL : stream, thread_of(stream, per_thread),
-		       false);
+		synced(ctx, (uintptr_t)stream == 1 ? NULL : stream,
+		       thread_of(rf_joined(), stream, per_thread), false);
 }
 
 void rf_share_synced_all(CUcontext ctx)
 {
 	if (matters(&ctx))
 		synced(ctx, NULL, 0, true);
+}
+
+/* The stream goes, its work goes on to the end; the events behind it tell when. */
+static void detach(struct rf_fence *f, struct rf_lane *l)
+{
+	mark(f, l);
+	if (l->outstanding == 0 && l->open.launches == 0) {
+		clear(f, l, true);
+		return;
+	}
+	l->stream = NULL;
+	l->thread = UINT32_MAX; /* nobody's */
 }
 
 static void forget_lanes(CUcontext ctx, CUstream stream, bool by_stream)
@@ -717,13 +895,16 @@ static void forget_lanes(CUcontext ctx, CUstream stream, bool by_stream)
 	for (unsigned i = 0; i < RF_LANES; i++) {
 		struct rf_lane *l = &f->lane[i];
 
-		if (l->ctx && (by_stream ? l->stream == stream && !l->thread : l->ctx == ctx))
-			clear(f, l, by_stream);
+		if (!l->ctx)
+			continue;
+		if (!by_stream && (l->ctx == ctx || l->home == ctx))
+			clear(f, l, false);
+		else if (by_stream && l->stream == stream && !l->thread)
+			detach(f, l);
 	}
 	pthread_mutex_unlock(&f->pace_lock);
 }
 
-/* Its work goes on to the end on the card; what is left of it is no longer known. */
 void rf_share_stream_gone(CUstream stream)
 {
 	if (!is_default(stream))
@@ -770,50 +951,49 @@ static void *map(int fd, size_t size, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Who sat here before is charged for what it had in flight; the sums only ever grow. */
-static void sit_down(struct rf_fence *f, unsigned card)
+static void unmap(void *p, size_t size)
 {
-	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
-	struct rf_pace *p = &f->pace[card];
-	struct rf_desk_seat old = { 0 };
+	if (p)
+		munmap(p, size);
+}
 
-	rf_desk_read(s, &old);
-	if (old.busy_from && old.busy_until > old.busy_from)
-		old.gpu_ns += old.busy_until - old.busy_from;
-	p->gpu_ns += old.gpu_ns;
-	p->held_ns += old.held_ns;
-	p->orphan = false;
-	p->rang_at = 0;
-	__atomic_store_n(&s->gpu_before, old.gpu_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->held_before, old.held_ns, __ATOMIC_RELAXED);
-	publish(f, card, now_ns());
+static bool is_good(const struct rf_gate *gate, const struct rf_desk *desk)
+{
+	return gate && desk && gate->magic == RF_GATE_MAGIC && desk->magic == RF_DESK_MAGIC &&
+	       gate->bytes == sizeof(*gate) && desk->bytes == sizeof(*desk);
+}
+
+static void change_gate(struct rf_fence *f, const struct rf_gate *gate, struct rf_desk *desk)
+{
+	f->pid = (uint32_t)getpid();
+	f->desk = desk;
+	__atomic_store_n(&f->gate, gate, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < f->cards; i++) {
+		f->pace[i].sat = 0;
+		f->pace[i].orphan = false;
+		f->pace[i].rang_at = 0;
+		publish(f, i, now_ns());
+	}
 }
 
 /* An older gate stays mapped: other threads may be looking at it. */
 bool rf_share_open(struct rf_fence *f, int gate_fd, int desk_fd)
 {
-	struct rf_gate *gate = map(gate_fd, sizeof(*gate), PROT_READ);
-	struct rf_desk *desk = map(desk_fd, sizeof(*desk), PROT_READ | PROT_WRITE);
-	uint32_t top;
+	struct stat st = { 0 };
+	bool same = fstat(gate_fd, &st) == 0 && f->gate && st.st_ino == f->gate_ino;
+	struct rf_gate *gate = same ? NULL : map(gate_fd, sizeof(*gate), PROT_READ);
+	struct rf_desk *desk = same ? NULL : map(desk_fd, sizeof(*desk), PROT_READ | PROT_WRITE);
 
 	close(gate_fd);
 	close(desk_fd);
-	if (!gate || !desk || gate->magic != RF_GATE_MAGIC || desk->magic != RF_DESK_MAGIC ||
-	    gate->bytes != sizeof(*gate) || desk->bytes != sizeof(*desk)) {
-		if (gate)
-			munmap(gate, sizeof(*gate));
-		if (desk)
-			munmap(desk, sizeof(*desk));
+	if (same)
+		return true; /* its arbiter is late, or nobody knows yet that it is dead */
+	if (!is_good(gate, desk)) {
+		unmap(gate, sizeof(*gate));
+		unmap(desk, sizeof(*desk));
 		return false;
 	}
-	top = __atomic_load_n(&desk->top, __ATOMIC_RELAXED);
-	while (top <= f->place.seat &&
-	       !__atomic_compare_exchange_n(&desk->top, &top, f->place.seat + 1, false,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		;
-	f->desk = desk;
-	__atomic_store_n(&f->gate, gate, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < f->cards; i++)
-		sit_down(f, i);
+	f->gate_ino = st.st_ino;
+	change_gate(f, gate, desk);
 	return true;
 }

@@ -76,12 +76,87 @@
 	HOOK(cuStreamBeginCaptureToGraph_ptsz, "cuStreamBeginCaptureToGraph", 12030)               \
 	HOOK(cuStreamEndCapture, "cuStreamEndCapture", 10000)                                      \
 	HOOK(cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000)                                 \
+	HOOK(cuMemsetD8_v2, "cuMemsetD8", 3020)                                                    \
+	HOOK(cuMemsetD8_v2_ptds, "cuMemsetD8", 3020)                                               \
+	HOOK(cuMemsetD8Async, "cuMemsetD8Async", 3020)                                             \
+	HOOK(cuMemsetD8Async_ptsz, "cuMemsetD8Async", 3020)                                        \
+	HOOK(cuMemsetD16_v2, "cuMemsetD16", 3020)                                                  \
+	HOOK(cuMemsetD16_v2_ptds, "cuMemsetD16", 3020)                                             \
+	HOOK(cuMemsetD16Async, "cuMemsetD16Async", 3020)                                           \
+	HOOK(cuMemsetD16Async_ptsz, "cuMemsetD16Async", 3020)                                      \
+	HOOK(cuMemsetD32_v2, "cuMemsetD32", 3020)                                                  \
+	HOOK(cuMemsetD32_v2_ptds, "cuMemsetD32", 3020)                                             \
+	HOOK(cuMemsetD32Async, "cuMemsetD32Async", 3020)                                           \
+	HOOK(cuMemsetD32Async_ptsz, "cuMemsetD32Async", 3020)                                      \
+	HOOK(cuMemsetD2D8_v2, "cuMemsetD2D8", 3020)                                                \
+	HOOK(cuMemsetD2D8_v2_ptds, "cuMemsetD2D8", 3020)                                           \
+	HOOK(cuMemsetD2D8Async, "cuMemsetD2D8Async", 3020)                                         \
+	HOOK(cuMemsetD2D8Async_ptsz, "cuMemsetD2D8Async", 3020)                                    \
+	HOOK(cuMemsetD2D16_v2, "cuMemsetD2D16", 3020)                                              \
+	HOOK(cuMemsetD2D16_v2_ptds, "cuMemsetD2D16", 3020)                                         \
+	HOOK(cuMemsetD2D16Async, "cuMemsetD2D16Async", 3020)                                       \
+	HOOK(cuMemsetD2D16Async_ptsz, "cuMemsetD2D16Async", 3020)                                  \
+	HOOK(cuMemsetD2D32_v2, "cuMemsetD2D32", 3020)                                              \
+	HOOK(cuMemsetD2D32_v2_ptds, "cuMemsetD2D32", 3020)                                         \
+	HOOK(cuMemsetD2D32Async, "cuMemsetD2D32Async", 3020)                                       \
+	HOOK(cuMemsetD2D32Async_ptsz, "cuMemsetD2D32Async", 3020)                                  \
+	HOOK(cuMemcpyDtoD_v2, "cuMemcpyDtoD", 3020)                                                \
+	HOOK(cuMemcpyDtoD_v2_ptds, "cuMemcpyDtoD", 3020)                                           \
+	HOOK(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 3020)                                      \
+	HOOK(cuMemcpyDtoDAsync_v2_ptsz, "cuMemcpyDtoDAsync", 3020)                                 \
+	HOOK(cuMemcpy, "cuMemcpy", 4000)                                                           \
+	HOOK(cuMemcpy_ptds, "cuMemcpy", 4000)                                                      \
+	HOOK(cuMemcpyAsync, "cuMemcpyAsync", 4000)                                                 \
+	HOOK(cuMemcpyAsync_ptsz, "cuMemcpyAsync", 4000)                                            \
+	HOOK(cuMemcpyPeer, "cuMemcpyPeer", 4000)                                                   \
+	HOOK(cuMemcpyPeer_ptds, "cuMemcpyPeer", 4000)                                              \
+	HOOK(cuMemcpyPeerAsync, "cuMemcpyPeerAsync", 4000)                                         \
+	HOOK(cuMemcpyPeerAsync_ptsz, "cuMemcpyPeerAsync", 4000)                                    \
+	HOOK(cuMemcpy2D_v2, "cuMemcpy2D", 3020)                                                    \
+	HOOK(cuMemcpy2D_v2_ptds, "cuMemcpy2D", 3020)                                               \
+	HOOK(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync", 3020)                                          \
+	HOOK(cuMemcpy2DAsync_v2_ptsz, "cuMemcpy2DAsync", 3020)                                     \
+	HOOK(cuMemcpy3D_v2, "cuMemcpy3D", 3020)                                                    \
+	HOOK(cuMemcpy3D_v2_ptds, "cuMemcpy3D", 3020)                                               \
+	HOOK(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync", 3020)                                          \
+	HOOK(cuMemcpy3DAsync_v2_ptsz, "cuMemcpy3DAsync", 3020)                                     \
+	HOOK(cuMemcpy3DPeer, "cuMemcpy3DPeer", 4000)                                               \
+	HOOK(cuMemcpy3DPeer_ptds, "cuMemcpy3DPeer", 4000)                                          \
+	HOOK(cuMemcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000)                                     \
+	HOOK(cuMemcpy3DPeerAsync_ptsz, "cuMemcpy3DPeerAsync", 4000)                                \
+	HOOK(cuMemcpy2DUnaligned_v2, "cuMemcpy2DUnaligned", 3020)                                  \
+	HOOK(cuMemcpy2DUnaligned_v2_ptds, "cuMemcpy2DUnaligned", 3020)                             \
+	HOOK(cuMemcpyDtoA_v2, "cuMemcpyDtoA", 3020)                                                \
+	HOOK(cuMemcpyDtoA_v2_ptds, "cuMemcpyDtoA", 3020)                                           \
+	HOOK(cuMemcpyAtoD_v2, "cuMemcpyAtoD", 3020)                                                \
+	HOOK(cuMemcpyAtoD_v2_ptds, "cuMemcpyAtoD", 3020)                                           \
+	HOOK(cuMemcpyAtoA_v2, "cuMemcpyAtoA", 3020)                                                \
+	HOOK(cuMemcpyAtoA_v2_ptds, "cuMemcpyAtoA", 3020)                                           \
+	HOOK(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020)                                                \
+	HOOK(cuMemcpyDtoH_v2_ptds, "cuMemcpyDtoH", 3020)                                           \
+	HOOK(cuMemcpyAtoH_v2, "cuMemcpyAtoH", 3020)                                                \
+	HOOK(cuMemcpyAtoH_v2_ptds, "cuMemcpyAtoH", 3020)                                           \
+	HOOK(cuMemcpyBatchAsync, "cuMemcpyBatchAsync", 12080)                                      \
+	HOOK(cuMemcpyBatchAsync_ptsz, "cuMemcpyBatchAsync", 12080)                                 \
+	HOOK(cuMemcpyBatchAsync_v2, "cuMemcpyBatchAsync", 13000)                                   \
+	HOOK(cuMemcpyBatchAsync_v2_ptsz, "cuMemcpyBatchAsync", 13000)                              \
+	HOOK(cuMemcpy3DBatchAsync, "cuMemcpy3DBatchAsync", 12080)                                  \
+	HOOK(cuMemcpy3DBatchAsync_ptsz, "cuMemcpy3DBatchAsync", 12080)                             \
+	HOOK(cuMemcpy3DBatchAsync_v2, "cuMemcpy3DBatchAsync", 13000)                               \
+	HOOK(cuMemcpy3DBatchAsync_v2_ptsz, "cuMemcpy3DBatchAsync", 13000)                          \
+	HOOK(cuMemcpyWithAttributesAsync, "cuMemcpyWithAttributesAsync", 13020)                    \
+	HOOK(cuMemcpyWithAttributesAsync_ptsz, "cuMemcpyWithAttributesAsync", 13020)               \
+	HOOK(cuMemcpy3DWithAttributesAsync, "cuMemcpy3DWithAttributesAsync", 13020)                \
+	HOOK(cuMemcpy3DWithAttributesAsync_ptsz, "cuMemcpy3DWithAttributesAsync", 13020)           \
+	HOOK(cuMemBatchDecompressAsync, "cuMemBatchDecompressAsync", 12060)                        \
+	HOOK(cuMemBatchDecompressAsync_ptsz, "cuMemBatchDecompressAsync", 12060)                   \
 	GATE(cuMemAlloc, "cuMemAlloc", 2000)                                                       \
 	GATE(cuMemAllocPitch, "cuMemAllocPitch", 2000)                                             \
 	GATE(cuArrayCreate, "cuArrayCreate", 2000)                                                 \
 	GATE(cuArray3DCreate, "cuArray3DCreate", 2000)                                             \
 	GATE(cuMemGetInfo, "cuMemGetInfo", 2000)                                                   \
 	GATE(cuDeviceTotalMem, "cuDeviceTotalMem", 2000)                                           \
+	HOOK(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010)                                         \
 	HOOK(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 4010)                                       \
 	HOOK(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000)                                   \
 	HOOK(cuImportExternalMemory, "cuImportExternalMemory", 10000)                              \
@@ -89,6 +164,7 @@
 	HOOK(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020)                  \
 	HOOK(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020)      \
 	HOOK(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020)                              \
+	HOOK(cuMemPoolExportPointer, "cuMemPoolExportPointer", 11020)                              \
 	GATE(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010)                                      \
 	GATE(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010)                                 \
 	HOOK(cuMulticastCreate, "cuMulticastCreate", 12010)                                        \
@@ -109,8 +185,8 @@
 	GATE(cuLogicalEndpointExport, "cuLogicalEndpointExport", 13030)                            \
 	GATE(cuStreamBeginCaptureToCig, "cuStreamBeginCaptureToCig", 13020)                        \
 	GATE(cuStreamBeginCaptureToCig_ptsz, "cuStreamBeginCaptureToCig", 13020)                   \
-	GATE(cuStreamBeginRecaptureToGraph, "cuStreamBeginRecaptureToGraph", 13030)                \
-	GATE(cuStreamBeginRecaptureToGraph_ptsz, "cuStreamBeginRecaptureToGraph", 13030)           \
+	HOOK(cuStreamBeginRecaptureToGraph, "cuStreamBeginRecaptureToGraph", 13030)                \
+	HOOK(cuStreamBeginRecaptureToGraph_ptsz, "cuStreamBeginRecaptureToGraph", 13030)           \
 	GATE(cuMemPeerRegister, "cuMemPeerRegister", 4000)                                         \
 	HOOK(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010)                                     \
 	HOOK(cuDestroyExternalMemory, "cuDestroyExternalMemory", 10000)                            \
@@ -193,6 +269,7 @@
 	AID(cuDevicePrimaryCtxGetState)                                                            \
 	AID(cuMemPoolGetAttribute)                                                                 \
 	AID(cuStreamGetCtx)                                                                        \
+	AID(cuStreamQuery)                                                                         \
 	AID(cuStreamIsCapturing)                                                                   \
 	AID(cuStreamIsCapturing_ptsz)                                                              \
 	AID(cuEventCreate)                                                                         \

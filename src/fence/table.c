@@ -113,6 +113,24 @@ void rf_table_put(struct rf_table *t, const struct rf_entry *e)
 	rf_table_unlock(t);
 }
 
+bool rf_table_put_or_again(struct rf_table *t, const struct rf_entry *e)
+{
+	struct rf_entry *old;
+
+	rf_table_lock(t);
+	t->promised--;
+	old = rf_table_find(t, e->space, e->key);
+	if (old) {
+		old->refs++;
+	} else {
+		insert(t->slots, t->cap, e);
+		hint(t, e, 1);
+		t->n++;
+	}
+	rf_table_unlock(t);
+	return old != NULL;
+}
+
 /* Closes the gap, so that no probe stops short of an entry that was pushed past it. */
 static void erase(struct rf_table *t, struct rf_entry *e)
 {
@@ -156,13 +174,15 @@ static bool belongs(const struct rf_entry *e, uint64_t owner)
 	case RF_SPACE_IPC:
 	case RF_SPACE_EXTERNAL:
 	case RF_SPACE_MODULE:
+	case RF_SPACE_GREEN:
 		return e->owner == owner;
 	default:
 		return false;
 	}
 }
 
-void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card)
+void rf_table_forget(struct rf_table *t, uint64_t owner,
+		     void (*gone)(void *ctx, const struct rf_entry *e), void *ctx)
 {
 	rf_table_lock(t);
 	for (size_t i = 0; i < t->cap;) {
@@ -170,10 +190,7 @@ void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card
 			i++;
 			continue;
 		}
-		freed_by_card[t->slots[i].card] += t->slots[i].bytes;
-		for (uint32_t m = t->slots[i].space == RF_SPACE_POINTER ? t->slots[i].maps : 0; m;
-		     m &= m - 1)
-			freed_by_card[__builtin_ctz(m)] += t->slots[i].bytes;
+		gone(ctx, &t->slots[i]);
 		erase(t, &t->slots[i]); /* may have moved another one here: look again */
 	}
 	rf_table_unlock(t);

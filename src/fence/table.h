@@ -21,6 +21,7 @@ enum rf_space {
 	RF_SPACE_BUFFER,  /* what is mapped of external memory: a pointer or a mipmap */
 	RF_SPACE_MODULE,
 	RF_SPACE_EXEC, /* executable graphs with allocation nodes */
+	RF_SPACE_GREEN, /* green contexts; the owner is the primary one */
 };
 
 struct rf_entry {
@@ -31,6 +32,8 @@ struct rf_entry {
 	uint32_t maps;	/* handles: live mappings; managed pointers: a bit per further card charged */
 	uint8_t space;
 	uint8_t card;
+	bool borrowed; /* the loan is another process's */
+	uint16_t loan; /* of the ledger, + 1; 0: not shared inside the fence */
 };
 
 /* All zero is an empty table. */
@@ -50,13 +53,16 @@ bool rf_table_room(struct rf_table *t);
 void rf_table_waive(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
+/* The same, but what is there gets one more reference and stays: then true. */
+bool rf_table_put_or_again(struct rf_table *t, const struct rf_entry *e);
 /* False: there is no such pointer. Without the lock, and O(1) without a miss for those who free what
  * was never in the table, which is most of all frees. */
 bool rf_table_may_hold(const struct rf_table *t, uint64_t pointer);
 /* Removes the entry and hands it out; its room stays promised until put back or waived. */
 bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct rf_entry *ret);
-/* Removes all that goes with a context, adding up their bytes by card. */
-void rf_table_forget(struct rf_table *t, uint64_t owner, uint64_t *freed_by_card);
+/* Removes all that goes with a context; gone is told of each, under the table's lock. */
+void rf_table_forget(struct rf_table *t, uint64_t owner,
+		     void (*gone)(void *ctx, const struct rf_entry *e), void *ctx);
 
 /* For changes in place: find between lock and unlock. */
 void rf_table_lock(struct rf_table *t);

@@ -13,26 +13,26 @@ static void run(uint64_t cap_mib, const char *scenario, const char *arg)
 
 static void small_allocations_do_not_ask_the_pool(void **state)
 {
-	run(1024, "unasked", "");
+	run(4096, "unasked", "");
 }
 
 static void the_charge_covers_the_pool_and_nothing_that_fits_is_refused(void **state)
 {
-	run(1024, "random-sizes", "1024"); /* charged ahead while there is room */
+	run(4096, "random-sizes", "4096"); /* charged ahead while there is room */
 	run(256, "random-sizes", "256");   /* never charged ahead */
 }
 
 static void the_charge_is_there_before_the_pool_grows(void **state)
 {
-	run(1152, "growing", "4");
-	run(1152, "growing", "1024");
-	run(1152, "growing", "9216");
-	run(1152, "growing", "70000");
+	run(4224, "growing", "4");
+	run(4224, "growing", "1024");
+	run(4224, "growing", "9216");
+	run(4224, "growing", "70000");
 }
 
 static void a_pool_that_grows_faster_than_thought_is_learned(void **state)
 {
-	run(1024, "surprise", "");
+	run(4096, "surprise", "");
 }
 
 static void a_destroyed_pool_is_charged_until_its_last_allocation_is_freed(void **state)
@@ -57,8 +57,23 @@ static void an_imported_pointer_is_charged_where_it_is_imported(void **state)
 
 static void a_driver_that_fails_leaves_the_books_alone(void **state)
 {
-	run(1024, "failures", "1024");
+	run(4096, "failures", "4096");
 	run(256, "failures", "256");
+}
+
+static void nobody_waits_for_a_stream_at_the_cap(void **state)
+{
+	run(256, "stuck", "");
+}
+
+static void what_a_pool_took_too_much_is_undone_or_booked(void **state)
+{
+	run(256, "scattered", "");
+}
+
+static void nothing_is_charged_ahead_once_the_program_has_waited(void **state)
+{
+	run(4096, "calm", "");
 }
 
 static void expect(int fd)
@@ -95,16 +110,16 @@ static void what_is_charged_ahead_is_given_back_when_somebody_is_refused(void **
 	int in, out;
 	pid_t pid;
 
-	stage_start(1024 * MIB);
+	stage_start(4096 * MIB);
 	pid = spawn_talking(&in, &out);
 	expect(out);
 	assert_true(stage_usage().used_bytes > 32 * MIB);
-	assert_int_equal(WEXITSTATUS(stage_wait(stage_spawn(PROBE, "take", "992"))),
+	assert_int_equal(WEXITSTATUS(stage_wait(stage_spawn(PROBE, "take", "4064"))),
 			 2); /* CUDA_ERROR_OUT_OF_MEMORY */
 	assert_int_equal(write(in, "x", 1), 1);
 	expect(out);
 	assert_int_equal(stage_usage().used_bytes, 32 * MIB);
-	assert_int_equal(stage_wait(stage_spawn(PROBE, "take", "992")), 0);
+	assert_int_equal(stage_wait(stage_spawn(PROBE, "take", "4064")), 0);
 	close(in);
 	close(out);
 	assert_int_equal(stage_wait(pid), 0);
@@ -138,7 +153,7 @@ static void hammer(uint64_t cap_mib)
 
 static void four_processes_of_eight_threads_never_pass_the_cap(void **state)
 {
-	hammer(1024);
+	hammer(2048);
 	hammer(256);
 }
 
@@ -154,6 +169,9 @@ int main(void)
 		cmocka_unit_test(host_pools_pass_and_managed_and_unknown_ones_do_not),
 		cmocka_unit_test(an_imported_pointer_is_charged_where_it_is_imported),
 		cmocka_unit_test(a_driver_that_fails_leaves_the_books_alone),
+		cmocka_unit_test(nobody_waits_for_a_stream_at_the_cap),
+		cmocka_unit_test(what_a_pool_took_too_much_is_undone_or_booked),
+		cmocka_unit_test(nothing_is_charged_ahead_once_the_program_has_waited),
 		cmocka_unit_test(what_is_charged_ahead_is_given_back_when_somebody_is_refused),
 		cmocka_unit_test(four_processes_of_eight_threads_never_pass_the_cap),
 	};

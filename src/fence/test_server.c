@@ -16,6 +16,9 @@
 
 #include <cmocka.h>
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 #define UUID "GPU-00000000-0000-0000-0000-000000000001"
 #define MIB ((uint64_t)1 << 20)
 
@@ -235,7 +238,16 @@ static bool only(void *ctx, pid_t pid)
 	return pid == *(pid_t *)ctx;
 }
 
-static void only_those_whom_the_owner_admits_are_answered(void **state)
+/* Words that nobody read turn the end into a reset. */
+static bool is_hung_up(int fd)
+{
+	char c;
+	ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
+static struct rf_fence_server *start_at(pid_t *only_pid, int *ret_ledger)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "fence.sock" };
 	struct rf_fence_server *s = NULL;
@@ -243,22 +255,90 @@ static void only_those_whom_the_owner_admits_are_answered(void **state)
 	struct rf_ledger *l = rf_new(struct rf_ledger);
 	int ledger = make(sizeof(*l), 0, SIZED);
 	int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	pid_t who = 1;
-	int fds[4];
 
 	rf_ledger_format(l);
 	assert_int_equal(pwrite(ledger, l, sizeof(*l), 0), sizeof(*l));
 	free(l);
 	unlink("fence.sock");
 	assert_int_equal(bind(door, (struct sockaddr *)&addr, sizeof(addr)), 0);
-	assert_int_equal(listen(door, 8), 0);
+	assert_int_equal(listen(door, 64), 0);
 	assert_int_equal(rf_fence_limits_fill(&limits, share, 1, NULL), 0);
-	assert_int_equal(rf_fence_server_start_at(door, ledger, &limits, only, &who, &s, NULL), 0);
+	assert_int_equal(rf_fence_server_start_at(door, ledger, &limits, only, only_pid, &s, NULL),
+			 0);
+	*ret_ledger = ledger;
+	return s;
+}
+
+static void only_those_whom_the_owner_admits_are_answered(void **state)
+{
+	pid_t who = 1;
+	int fds[4], ledger;
+	struct rf_fence_server *s = start_at(&who, &ledger);
+
 	assert_int_equal(ask(s, RF_FENCE_WANT_ALL, fds), -1);
 	who = getpid();
 	assert_int_equal(ask(s, RF_FENCE_WANT_ALL, fds), 2);
 	assert_true(same_file(fds[1], ledger));
 	close_all(fds, 2);
+	rf_fence_server_stop(s);
+}
+
+static void strangers_are_sent_away_when_they_come(void **state)
+{
+	pid_t who = 1;
+	int fds[4], idle[20], ledger;
+	struct rf_fence_server *s = start_at(&who, &ledger);
+
+	for (size_t i = 0; i < RF_COUNT(idle); i++)
+		idle[i] = dial();
+	rf_fence_server_turn(s);
+	for (size_t i = 0; i < RF_COUNT(idle); i++) {
+		assert_true(is_hung_up(idle[i]));
+		close(idle[i]);
+	}
+	/* One that waits is looked at again when it speaks. */
+	who = getpid();
+	idle[0] = dial();
+	rf_fence_server_turn(s);
+	assert_false(is_hung_up(idle[0]));
+	assert_int_equal(ask(s, RF_FENCE_WANT_ALL, fds), 2);
+	close_all(fds, 2);
+	who = 1;
+	assert_int_equal(send(idle[0], "hello", 5, 0), 5);
+	rf_fence_server_turn(s);
+	assert_true(is_hung_up(idle[0]));
+	close(idle[0]);
+	rf_fence_server_stop(s);
+}
+
+/* Its number is free for anybody, also for one whom the owner would admit. */
+static void who_is_gone_is_not_answered(void **state)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "fence.sock" };
+	struct rf_fence_hello hello = { .magic = RF_FENCE_MAGIC, .version = RF_FENCE_VERSION };
+	int ledger, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	pid_t who = 0, pid;
+	struct rf_fence_server *s = start_at(&who, &ledger);
+	socklen_t size = sizeof(int);
+	int pidfd;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) < 0 && errno == ENOPROTOOPT) {
+		close(fd);
+		rf_fence_server_stop(s);
+		skip();
+	}
+	pid = fork();
+	if (pid == 0)
+		_exit(connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 &&
+				      send(fd, &hello, sizeof(hello), 0) == sizeof(hello)
+			      ? 0
+			      : 1);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	who = pid;
+	rf_fence_server_turn(s);
+	assert_true(is_hung_up(fd));
+	assert_int_equal(rf_fence_server_handshakes(s), 0);
+	close(fd);
 	rf_fence_server_stop(s);
 }
 
@@ -383,6 +463,8 @@ int main(void)
 		cmocka_unit_test(a_gate_that_is_none_is_not_handed_out),
 		cmocka_unit_test(another_version_is_told_so_whatever_its_size),
 		cmocka_unit_test(only_those_whom_the_owner_admits_are_answered),
+		cmocka_unit_test(strangers_are_sent_away_when_they_come),
+		cmocka_unit_test(who_is_gone_is_not_answered),
 		cmocka_unit_test(time_is_summed_over_gates_and_clamped),
 	};
 

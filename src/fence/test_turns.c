@@ -29,6 +29,7 @@ struct program {
 	int64_t waits[4096];
 	size_t n_waits;
 	bool wants;
+	bool stopped; /* says what it said last, and does nothing */
 	struct rf_gate_card gate;
 	struct rf_desk *desk;
 	struct rf_member member;
@@ -93,6 +94,8 @@ static void publish(struct stage *s, struct program *p)
 {
 	struct rf_desk_seat *seat = &p->desk->seat[0][0];
 
+	if (p->stopped)
+		return;
 	seat->waiting = p->wants;
 	seat->busy_from = (uint64_t)p->busy_from;
 	seat->busy_until = p->busy_from ? (uint64_t)(s->now + p->inflight) : 0;
@@ -104,6 +107,8 @@ static void act(struct stage *s, struct program *p)
 {
 	int64_t depth = (int64_t)p->gate.depth_us * RF_US;
 
+	if (p->stopped)
+		return;
 	if (s->now < p->start || s->now >= p->stop || (p->every && s->now < p->next_at)) {
 		p->wants = false;
 		return;
@@ -374,6 +379,167 @@ static void random_neighbours_take_nothing_from_each_other(void **state RF_UNUSE
 	}
 }
 
+/* --- hostile desks --- */
+
+/* What a tenant may write over its desk between any two looks of the arbiter. */
+struct liar {
+	struct rf_gate_card gate;
+	struct rf_desk *desk;
+	struct rf_member member;
+	uint64_t told;
+	int64_t since;
+};
+
+static uint64_t any(void)
+{
+	return (uint64_t)rand() << 42 ^ (uint64_t)rand() << 21 ^ (uint64_t)rand();
+}
+
+static void say_garbage(struct liar *l, int64_t now)
+{
+	uint32_t *word = (uint32_t *)l->desk->seat[0];
+
+	for (size_t i = 0; i < 8 * sizeof(struct rf_desk_seat) / sizeof(*word); i++)
+		word[i] = (uint32_t)any();
+	l->desk->top = (uint32_t)any();
+}
+
+static void say_extremes(struct liar *l, int64_t now)
+{
+	static const uint64_t values[] = { 0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX };
+	struct rf_desk_seat *s = l->desk->seat[0];
+
+	for (int i = 0; i < 4; i++, s++)
+		*s = (struct rf_desk_seat){ .seq = any() % 2,
+					    .waiting = any() % 2,
+					    .busy_from = values[any() % RF_COUNT(values)],
+					    .busy_until = values[any() % RF_COUNT(values)],
+					    .gpu_ns = values[any() % RF_COUNT(values)] };
+	l->desk->top = 4;
+}
+
+static void say_nearly(struct liar *l, int64_t now)
+{
+	l->desk->seat[0][0] =
+		(struct rf_desk_seat){ .waiting = any() % 2,
+				       .busy_from = (uint64_t)now - any() % (10 * RF_MS),
+				       .busy_until = (uint64_t)now + any() % (10 * RF_MS),
+				       .gpu_ns = any() % (uint64_t)now };
+	l->desk->top = 1;
+}
+
+static void say_falling(struct liar *l, int64_t now)
+{
+	l->told -= any() % RF_CREDIT;
+	l->desk->seat[0][0] = (struct rf_desk_seat){ .waiting = 1, .gpu_ns = l->told };
+	l->desk->top = 1;
+}
+
+static void say_only_waiting(struct liar *l, int64_t now)
+{
+	l->desk->seat[0][0] = (struct rf_desk_seat){ .waiting = 1 };
+	l->desk->top = 1;
+}
+
+static void say_always_new(struct liar *l, int64_t now)
+{
+	l->desk->seat[0][0] = (struct rf_desk_seat){ .waiting = 1,
+						     .busy_from = (uint64_t)now,
+						     .busy_until = (uint64_t)now + RF_MS,
+						     .gpu_ns = ++l->told };
+	l->desk->top = 1;
+}
+
+/* Busy for a while, and then it was nothing. */
+static void say_taken_back(struct liar *l, int64_t now)
+{
+	if (l->since == 0 || now - l->since > 2 * RF_MS)
+		l->since = now;
+	l->desk->seat[0][0] = (struct rf_desk_seat){ 0 };
+	if (now - l->since < 1900 * RF_US)
+		l->desk->seat[0][0] =
+			(struct rf_desk_seat){ .busy_from = (uint64_t)l->since,
+					       .busy_until = (uint64_t)now + RF_MS };
+	l->desk->top = 1;
+}
+
+static void play_beside(struct stage *s, struct liar *l, void (*say)(struct liar *, int64_t),
+			int64_t ns)
+{
+	for (int64_t end = s->now + ns; s->now < end;) {
+		say(l, s->now);
+		if (any() % 4 == 0)
+			ring(s);
+		play(s, STEP * (int64_t)(1 + any() % 20));
+	}
+}
+
+static void whatever_is_written_on_a_desk_others_keep_their_share(void **state RF_UNUSED)
+{
+	static const struct {
+		const char *what;
+		void (*say)(struct liar *, int64_t);
+	} ways[] = {
+		{ "garbage", say_garbage },
+		{ "extremes", say_extremes },
+		{ "nearly true", say_nearly },
+		{ "falling", say_falling },
+		{ "only waiting", say_only_waiting },
+		{ "always new", say_always_new },
+		{ "taken back", say_taken_back },
+	};
+	unsigned seed = 4711;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (size_t i = 0; i < RF_COUNT(ways) * 2; i++) {
+		bool burst = i & 1;
+		struct stage *s = open_stage();
+		struct liar l = { .desk = rf_alloc(sizeof(*l.desk)), .told = UINT64_MAX / 2 };
+		struct program *a = enter(s, 450, false, RF_MS);
+		struct program *b = enter(s, 450, false, RF_MS);
+
+		memset(l.desk, 0, sizeof(*l.desk));
+		l.member = (struct rf_member){ .gate = &l.gate,
+					       .desk = l.desk,
+					       .ledger_fd = -1,
+					       .share = 100,
+					       .burst = burst };
+		rf_turns_add(&s->card, &l.member, s->now);
+		play_beside(s, &l, ways[i / 2].say, 4000 * RF_MS);
+		print_message("  %s%s: %.1f and %.1f\n", ways[i / 2].what, burst ? ", burst" : "",
+			      share_of(a, 0, 4000 * RF_MS), share_of(b, 0, 4000 * RF_MS));
+		assert_true(share_of(a, 0, 4000 * RF_MS) >= 25);
+		assert_true(share_of(b, 0, 4000 * RF_MS) >= 25);
+		close_stage(s);
+		free(l.desk);
+	}
+}
+
+/* As with SIGSTOP: it waits, and does not come when it may. */
+static void one_that_is_stopped_while_it_waits_holds_nobody_up(void **state RF_UNUSED)
+{
+	struct stage *s = open_stage();
+	struct program *a = enter(s, 500, true, RF_MS);
+	struct program *b = enter(s, 500, true, RF_MS);
+	int64_t before_a, before_b;
+
+	play(s, 500 * RF_MS);
+	while (!b->wants || b->inflight)
+		play(s, STEP);
+	b->stopped = true;
+	before_a = a->done_work;
+	play(s, 2000 * RF_MS);
+	assert_true(share_of(a, before_a, 2000 * RF_MS) >= 90);
+	b->stopped = false;
+	before_a = a->done_work;
+	before_b = b->done_work;
+	play(s, 2000 * RF_MS);
+	assert_near(share_of(a, before_a, 2000 * RF_MS), 49, 4, "after it went on");
+	assert_near(share_of(b, before_b, 2000 * RF_MS), 49, 4, "the one that was stopped");
+	close_stage(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +550,8 @@ int main(void)
 		cmocka_unit_test(priority_goes_first_and_the_others_keep_their_floor),
 		cmocka_unit_test(a_fence_that_leaves_frees_the_card),
 		cmocka_unit_test(random_neighbours_take_nothing_from_each_other),
+		cmocka_unit_test(whatever_is_written_on_a_desk_others_keep_their_share),
+		cmocka_unit_test(one_that_is_stopped_while_it_waits_holds_nobody_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
 #define ALONE (500 * RF_MS)	 /* a lease nobody else asks for; it can be called back */
 #define GRACE_ALONE (5 * RF_MS)
 #define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave */
+#define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
 #define JITTER (300 * RF_US)  /* how late one that is expected may be */
 #define HOLD (3 * RF_MS)      /* nobody is held off longer for it */
@@ -41,14 +42,30 @@ static bool wants_card(const struct rf_member *m)
 
 /* --- what the processes say --- */
 
-/* One seat's time with work in flight up to now; what it says is bounded by the clock. */
-static int64_t seat_ns(struct rf_member *m, const struct rf_desk_seat *s, int64_t now)
-{
-	int64_t from = (int64_t)s->busy_from, until = (int64_t)s->busy_until;
+#define SOON (10 * RF_MS)  /* nothing begins later than that after now: it is one clock */
+#define FAR (2000 * RF_MS) /* and nobody knows what will be after that */
+#define DALLY (5 * RF_MS)  /* who waits at a gate that is open so long is stopped, or lies */
+#define LATER (500 * RF_MS) /* of time that was told too early or too late, so much is remembered */
+#define ASKED 32	   /* seats whose process is looked for, at a time */
 
-	if (s->busy_from == 0 || from > now)
-		return (int64_t)s->gpu_ns;
-	return (int64_t)s->gpu_ns + most(0, least(now, most(until, from)) - from);
+/* What the process says is bounded by the clock, so that no sum below can overflow. */
+static void bound(struct rf_desk_seat *s, uint64_t now)
+{
+	if (s->busy_from > now + SOON)
+		s->busy_from = 0;
+	s->busy_from = s->busy_from < now ? s->busy_from : now;
+	if (s->busy_until > now + FAR)
+		s->busy_until = now + FAR;
+	if (s->busy_until < s->busy_from)
+		s->busy_until = s->busy_from;
+}
+
+/* One seat's time with work in flight up to now. Garbage may make it wrap round. */
+static uint64_t seat_ns(const struct rf_desk_seat *s, uint64_t now)
+{
+	if (s->busy_from == 0)
+		return s->gpu_ns;
+	return s->gpu_ns + (s->busy_until < now ? s->busy_until : now) - s->busy_from;
 }
 
 static bool is_there(const struct rf_member *m, unsigned seat)
@@ -73,32 +90,97 @@ static void began(struct rf_member *m, int64_t at)
 	m->begun_at = at;
 }
 
+/* It has had the card to itself since the last look. */
+static bool had_lease(const struct rf_member *m, int64_t now, int64_t passed)
+{
+	uint64_t until = m->gate->open_until;
+
+	return until < RF_GATE_STANDING && until > (uint64_t)(now - passed);
+}
+
+/* Who does not come in at an open gate does not want to. */
+static bool dallies(struct rf_member *m, bool waits, int64_t now)
+{
+	uint64_t until = m->gate->open_until;
+
+	if (!waits || m->busy || m->ended) {
+		m->loiters = 0;
+		return false;
+	}
+	m->loiters = m->loiters ? m->loiters : now;
+	if (until == 0 || until == RF_GATE_FREE)
+		return m->dallied;
+	until = until < (uint64_t)now ? until : (uint64_t)now;
+	return m->dallied || (int64_t)until - most(m->loiters, m->lease_from) > DALLY;
+}
+
+/* More than the clock says cannot be. Less is a guess taken back: half of what was charged for it at
+ * most, or one could have the card for nothing by taking everything back. What has ended never gets less:
+ * whoever says so is not believed at all. */
+static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, bool active,
+		       int64_t passed)
+{
+	int64_t told = (int64_t)(sum - (uint64_t)m->seen_ns), used;
+
+	/* What several processes told at once was cut to the time there was: it is taken back first. */
+	if (told < 0) {
+		int64_t cut = least(-told, m->cut);
+
+		told += cut;
+		m->cut -= cut;
+	}
+	/* Time that was guessed too low while it worked may be charged later. */
+	used = most(-m->lent / 2, least(told, passed + m->missed));
+	if ((int64_t)(finished - (uint64_t)m->finished_ns) < 0)
+		used = passed;
+	m->cut = active ? least(m->cut + most(told - used, 0), LATER) : 0;
+	m->missed = active ? most(0, least(m->missed + passed - used, LATER)) : 0;
+	m->lent = most(0, least(m->lent + used, (int64_t)(sum - finished)));
+	m->ended = finished != (uint64_t)m->finished_ns;
+	m->finished_ns = (int64_t)finished;
+	m->seen_ns = (int64_t)sum;
+	return used;
+}
+
+/* The least that is charged for a lease, whatever its holder says: nobody else could have the card. Half
+ * of the time if there was something to do at both ends of it, all if that was waiting at the open gate. */
+static int64_t rent(const struct rf_member *m, bool was_busy, bool waits, int64_t passed,
+		    int64_t now)
+{
+	if (m->newcomer || !(m->busy || waits) || !had_lease(m, now, passed))
+		return -RF_CREDIT;
+	return m->busy || was_busy ? passed / 2 : m->dallied ? passed : 0;
+}
+
 /* Returns the time used since the last look. */
 static int64_t look(struct rf_member *m, int64_t now, int64_t passed)
 {
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
-	int64_t sum = 0, finished = 0, used, from = now;
-	bool was_busy = m->busy;
+	uint64_t sum = 0, finished = 0;
+	int64_t used, from = now;
+	bool was_busy = m->busy, waits = false;
+	unsigned asked = 0, first;
 
 	m->newcomer = !wants_card(m);
-	m->busy = m->wants = false;
+	m->busy = false;
 	m->until = 0;
-	for (unsigned i = 0; i < top && i < RF_LEDGER_SEATS; i++) {
-		const struct rf_desk_seat *live = &m->desk->seat[m->card][i];
+	top = top < RF_LEDGER_SEATS ? top : RF_LEDGER_SEATS;
+	first = top ? (unsigned)((uint64_t)now / RF_US % top) : 0; /* so that all have their chance */
+	for (unsigned i = 0; i < top; i++) {
+		unsigned seat = (first + i) % top;
 		struct rf_desk_seat s = { 0 };
-		int64_t until;
 
-		rf_desk_read(live, &s);
-		sum += seat_ns(m, &s, now);
-		finished += (int64_t)s.gpu_ns;
-		until = (int64_t)most((int64_t)s.busy_from, (int64_t)s.busy_until);
-		if (s.busy_from && now < until + OVERDUE) {
+		rf_desk_read(&m->desk->seat[m->card][seat], &s);
+		bound(&s, (uint64_t)now);
+		sum += seat_ns(&s, (uint64_t)now);
+		finished += s.gpu_ns;
+		if (s.busy_from && now < (int64_t)s.busy_until + OVERDUE) {
 			m->busy = true;
-			m->until = most(m->until, until);
+			m->until = most(m->until, (int64_t)s.busy_until);
 			from = least(from, (int64_t)s.busy_from);
 		}
-		if (s.waiting && is_there(m, i))
-			m->wants = true;
+		if (s.waiting && !waits && asked++ < ASKED)
+			waits = is_there(m, seat);
 	}
 	if (was_busy && !m->busy)
 		m->idle_at = now;
@@ -106,12 +188,10 @@ static int64_t look(struct rf_member *m, int64_t now, int64_t passed)
 		began(m, from);
 	if (m->busy)
 		m->batch = most(m->batch * 31 / 32, m->until - now);
-	m->ended = finished != m->finished_ns;
-	m->finished_ns = finished;
-	used = sum - m->seen_ns;
-	m->seen_ns = sum;
-	/* More than the clock says cannot be, less is a guess taken back. */
-	return most(-RF_CREDIT, least(used, passed));
+	used = believe(m, sum, finished, was_busy || m->busy, passed);
+	m->dallied = dallies(m, waits, now);
+	m->wants = waits && !m->dallied;
+	return most(used, rent(m, was_busy, waits, passed, now));
 }
 
 /* --- charging --- */
@@ -136,6 +216,15 @@ static void divide(const struct rf_card_state *c, int64_t passed, int64_t used[R
 			used[i] = least(used[i], most(left, 0));
 }
 
+/* Who has been waiting may save up more than who did not want the card. */
+static int64_t save(const struct rf_member *m, int64_t budget)
+{
+	bool wanted = wants_card(m) && !m->newcomer;
+	int64_t most_ = wanted ? RF_CREDIT : RF_PERIOD * m->share / 1000;
+
+	return least(budget, most(most_, m->budget));
+}
+
 static void charge(struct rf_card_state *c, int64_t now)
 {
 	int64_t passed = now - c->last;
@@ -147,13 +236,13 @@ static void charge(struct rf_card_state *c, int64_t now)
 	for (unsigned i = 0; i < c->n; i++) {
 		struct rf_member *m = c->member[i];
 		int64_t ns = used[i];
-		m->budget = least(m->budget + passed * m->share / 1000 - ns, RF_CREDIT);
-		if (m->burst)
-			m->budget = most(m->budget, -RF_QUANTUM);
+		m->budget = save(m, m->budget + passed * m->share / 1000 - ns);
+		m->budget = most(m->budget, m->burst ? -RF_QUANTUM : -DEBT);
 		m->behind += ns * 1000 / m->share;
 		m->used += ns;
 		m->recent += ns;
-		__atomic_store_n(&m->gate->gpu_ns, (uint64_t)most(m->used, 0), __ATOMIC_RELAXED);
+		if (m->used > (int64_t)m->gate->gpu_ns) /* people's counters never fall */
+			__atomic_store_n(&m->gate->gpu_ns, (uint64_t)m->used, __ATOMIC_RELAXED);
 	}
 	for (; now - c->halved >= RECENT; c->halved += RECENT)
 		for (unsigned i = 0; i < c->n; i++)
@@ -192,8 +281,7 @@ static void set_gate(struct rf_member *m, uint64_t until, int64_t depth, uint32_
 	__atomic_store_n(&g->open_until, until, __ATOMIC_RELEASE);
 	if (until > before) {
 		__atomic_add_fetch(&g->turn, 1, __ATOMIC_RELEASE);
-		if (m->wants)
-			woken(g);
+		woken(g);
 	}
 }
 
@@ -338,7 +426,7 @@ static int64_t held_for(const struct rf_card_state *c, const struct rf_member *n
 		int64_t at = m->begun_at + m->period;
 
 		if (m != next && m->steady >= STEADY && is_lighter(m, next) && !wants_card(m) &&
-		    now < at + JITTER && at - now < least(next->batch, HOLD))
+		    now < at + JITTER && at - now < least(next->batch + JITTER / 2, HOLD))
 			return at + JITTER;
 	}
 	return 0;
@@ -413,7 +501,7 @@ static int64_t together(struct rf_card_state *c, int64_t now, void (*woken)(stru
 		} else if (!wants_card(m)) {
 			set_gate(m, RF_GATE_STANDING, depth, RF_TELL_BEGIN, woken);
 		} else if (m->wants || m->gate->open_until == RF_GATE_STANDING) {
-			set_gate(m, (uint64_t)(now + lasts), depth, 0, woken);
+			set_gate(m, (uint64_t)(now + lasts), depth, RF_TELL_END, woken);
 		}
 	}
 	return next == INT64_MAX ? next : most(next, now + 20 * RF_US);
@@ -438,7 +526,9 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 		if (c->member[i]->resting && c->member[i]->wants)
 			next = least(next, rested_at(c, c->member[i], now));
 	if (c->leaving)
-		next = least(next, least(c->leaving->until - RF_LEAD, c->leave_by));
+		next = least(next, others_want(c, c->leaving) ?
+					   least(c->leaving->until - RF_LEAD, c->leave_by) :
+					   now + RF_MS / 4);
 	if (!h && c->held_until)
 		next = least(next, c->held_until);
 	if (h && !(h->gate->tell & RF_TELL_END))
@@ -456,6 +546,8 @@ int64_t rf_turns(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_g
 
 	charge(c, now);
 	catch_up(c);
+	if (c->leaving && !c->leaving->busy)
+		c->leaving = NULL;
 	if (c->n == 1 && c->member[0]->share >= 1000 && !c->member[0]->spatial) {
 		set_gate(c->member[0], RF_GATE_FREE, RF_DEPTH, 0, woken);
 		return INT64_MAX;

@@ -80,7 +80,7 @@ static const struct rf_gpu_model models[] = {
 	  .pci_device = 0x2330, .mig = mig_h100, .n_mig = COUNT(mig_h100) },
 	{ .key = "H200", .product = "NVIDIA H200", .arch = "hopper",
 	  .nvml_arch = NVML_DEVICE_ARCH_HOPPER, .cc_major = 9, .cc_minor = 0,
-	  .memory_mib = 143771, .reserved_mib = 615, .context_mib = 518,
+	  .memory_mib = 143771, .reserved_mib = 615, .context_mib = 524,
 	  .sms = 132, .cores_per_sm = 128, .threads_per_sm = 2048,
 	  .power_w = 700, .idle_w = 76, .sm_mhz = 1980, .memory_mhz = 3201,
 	  .memory_gbps = 4800, .pcie_gbps = 55, .bus_bits = 6144, .l2_mib = 60,

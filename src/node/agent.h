@@ -140,6 +140,7 @@ struct rf_worker *rf_worker_find(struct rf_agent *g, struct rf_str ns, struct rf
 struct rf_container *rf_worker_container(struct rf_worker *w, struct rf_str name);
 const struct rf_json *rf_container_spec(const struct rf_container *c);
 bool rf_worker_unwanted(const struct rf_worker *w);
+bool rf_worker_holds(const struct rf_worker *w, int index); /* the card gpu-<index> */
 
 /* prepare.c */
 int rf_worker_prepare(struct rf_worker *w, struct rf_err *err);

@@ -76,15 +76,16 @@ void rf_cards_open(struct rf_cards *c, const char *sim_dir, const char *driver_l
 	if (rf_gpu_open(driver_lib_dir, &c->gpu, &err) < 0) {
 		snprintf(c->no_gpu, sizeof(c->no_gpu), "%s", err.msg);
 		rf_info("no cards: %s", err.msg);
-		return;
 	}
 	load_faults(c);
+	rf_cards_contexts_load(c);
 	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++)
 		rf_gpu_sample(c->gpu, i, &c->health[i].sample);
 }
 
 void rf_cards_close(struct rf_cards *c)
 {
+	rf_cards_measurer_stop(c);
 	rf_gpu_free(c->gpu);
 	c->gpu = NULL;
 }

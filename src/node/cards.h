@@ -16,6 +16,9 @@ struct rf_card_health {
 	int64_t xids; /* how many XIDs of any kind, since the agent started */
 	int64_t last_xid;
 	struct rf_gpu_sample sample;
+	int64_t context_bytes; /* what a context takes, as measured or by the model; 0: not known */
+	bool measured;	       /* or not to be had */
+	bool measuring;
 };
 
 struct rf_cards {
@@ -24,6 +27,10 @@ struct rf_cards {
 	struct rf_card_health health[RF_GPU_CARDS_MAX]; /* by position */
 	const char *state_dir;				/* cards.json: the faults */
 	bool simulated;
+	pid_t measurer; /* 0: none, nothing is left to measure */
+	int measurer_fd;
+	bool measurer_asked;
+	int64_t opened_ms;
 	/* Called at each look while a card has failed; message says how. May be NULL. */
 	void (*on_fault)(void *ctx, int index, const char *message);
 	void *ctx;
@@ -39,6 +46,27 @@ void rf_cards_poll(struct rf_cards *c);
 bool rf_card_healthy(const struct rf_card_health *h);
 /* Is the card there and fit for work? */
 bool rf_card_ok(const struct rf_cards *c, int index, size_t *ret_position, struct rf_err *err);
+
+/* --- what a context takes of a card (cards_context.c) --- */
+
+/* Starts a process of its own that will measure, with folders as for rf_cards_open. The first thing an agent
+ * does: before there is a driver, a thread, a loop, or anything open that should not outlive the agent. */
+void rf_cards_measurer_start(struct rf_cards *c, const char *sim_dir, const char *lib_dir);
+void rf_cards_measurer_stop(struct rf_cards *c);
+/* When the driver is loaded: what is remembered, or the model's. */
+void rf_cards_contexts_load(struct rf_cards *c);
+/* Has the cards measured that were never measured, are in order and which nobody uses: held says of which
+ * that is not known. Never waits; call it now and then. */
+void rf_cards_measure(struct rf_cards *c, bool (*held)(void *ctx, int index), void *ctx);
+/* What can be measured at the start is: the time to offer the cards. After half a minute in any case. */
+bool rf_cards_measured(struct rf_cards *c);
+/* RF_UNAVAILABLE while a context of ours is, or soon will be, on the card. */
+int rf_card_check_measured(struct rf_cards *c, int index, struct rf_err *err);
+/* What a context takes; 0: not known. It does not change while somebody holds the card. */
+int64_t rf_card_context(const struct rf_cards *c, int index);
+/* How much more than its cap a container may hold on the card, as the driver counts: what the driver takes
+ * for itself and the fence does not see. */
+int64_t rf_card_allowance(const struct rf_cards *c, int index, int64_t cap);
 
 /* The slice of this node: driver ringfence.io, pool and node of the given name. */
 struct rf_json *rf_cards_slice(struct rf_arena *a, const struct rf_cards *c, struct rf_str node);

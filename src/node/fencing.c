@@ -1,6 +1,4 @@
 /* A container's fence, from its grant. */
-#include <stdio.h>
-
 #include "base/fs.h"
 #include "fence/ledger.h"
 #include "node/agent.h"
@@ -12,6 +10,7 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_agent *g = c->worker->agent;
 	struct rf_fence_card cards[RF_GRANT_CARDS_MAX];
+	struct rf_fence_terms terms = rf_fence_terms_of(c->worker->pod);
 	size_t position;
 
 	if (c->fence != NULL || c->grant.n == 0)
@@ -20,14 +19,10 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 		return rf_fail(err, RF_UNAVAILABLE,
 			       "libringfence.so is not beside the program; without it no fence "
 			       "can be set up");
-	memset(cards, 0, sizeof(cards));
 	for (size_t i = 0; i < c->grant.n; i++) {
 		if (!rf_card_ok(&g->cards, c->grant.cards[i].index, &position, err))
 			return -err->code;
-		snprintf(cards[i].uuid, sizeof(cards[i].uuid), "%s",
-			 rf_gpu_card(g->cards.gpu, position)->uuid);
-		cards[i].memory_bytes = (uint64_t)c->grant.cards[i].memory_bytes;
-		cards[i].compute_milli = (uint32_t)c->grant.cards[i].compute_milli;
+		cards[i] = rf_fence_card_of(&g->cards, position, &c->grant, i, &terms);
 	}
 	/* The tenant's processes get the ledger to write: it has room for a ledger and no more. */
 	const char *room =
@@ -37,8 +32,9 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 		return -err->code;
 	int rc = rf_fence_post_open(&g->loop, &g->arbiter, rf_fs_path(&a, "%s/run", c->dir),
 				    rf_fs_path(&a, "%s/ledger", room), cards, c->grant.n, &c->fence,
-				    err);
-	/* Spoilt by its container while no agent was there: it does not get better by waiting. */
+				    NULL, err);
+	/* Spoilt by its container while no agent was there, or of another version: it does not get
+	 * better by waiting. */
 	if (rc == -RF_CONFLICT)
 		err->code = RF_FORBIDDEN;
 	return rc < 0 ? rf_wrap(err, "fence of container %s", c->name) : 0;

@@ -143,6 +143,28 @@ void rf_agent_wake(struct rf_agent *g, int64_t at_ms)
 	uv_timer_start(&g->soon, on_soon, (uint64_t)RF_MAX(at_ms - now, 0) + 1, 0);
 }
 
+/* Of a pod that is not prepared yet nobody knows which cards it is on. */
+static bool is_held(void *ctx, int index)
+{
+	struct rf_agent *g = ctx;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;) {
+		const struct rf_worker *w = s->value;
+
+		if (w->state == RF_POD_DONE)
+			continue;
+		if (!w->prepared || rf_worker_holds(w, index))
+			return true;
+	}
+	return false;
+}
+
+static void measure_contexts(struct rf_agent *g)
+{
+	if (g->orphans_swept && !g->draining)
+		rf_cards_measure(&g->cards, is_held, g);
+}
+
 static void on_tick(uv_timer_t *t)
 {
 	struct rf_agent *g = t->data;
@@ -150,6 +172,7 @@ static void on_tick(uv_timer_t *t)
 
 	rf_cards_poll(&g->cards);
 	rf_agent_watch_caps(g);
+	measure_contexts(g);
 	if (!g->node_registered && rf_agent_register(g, &err) < 0)
 		rf_warn("%s; will be tried again", err.msg);
 	else if (rf_agent_publish(g, &err) < 0)
@@ -172,6 +195,7 @@ static void on_sync(void *ctx)
 	struct rf_agent *g = ctx;
 
 	rf_agent_sweep(g);
+	measure_contexts(g);
 	announce(g);
 }
 
@@ -431,6 +455,7 @@ int rf_node_run(const struct rf_node_opts *opts, struct rf_err *err)
 				.name = rf_str(opts->name),
 				.slice_sent = RF_BUF_INIT,
 				.workers = RF_MAP_INIT };
+	rf_cards_measurer_start(&g->cards, opts->sim_dir, opts->driver_lib_dir);
 	uv_loop_init(&g->loop);
 	start_clocks(g);
 	int rc = begin(g, opts, err);

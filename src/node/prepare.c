@@ -49,7 +49,8 @@ static int check_cards(struct rf_worker *w, const struct rf_grant *grant, struct
 	for (size_t i = 0; i < grant->n; i++) {
 		size_t position, strangers;
 
-		if (!rf_card_ok(&w->agent->cards, grant->cards[i].index, &position, err))
+		if (!rf_card_ok(&w->agent->cards, grant->cards[i].index, &position, err) ||
+		    rf_card_check_measured(&w->agent->cards, grant->cards[i].index, err) < 0)
 			return -err->code;
 		if (!grant->whole)
 			continue;

@@ -217,6 +217,8 @@ int rf_agent_publish(struct rf_agent *g, struct rf_err *err)
 	rf_auto(buf) text = RF_BUF_INIT;
 	struct rf_json *slice = rf_cards_slice(&a, &g->cards, g->name);
 
+	if (g->slice_sent.n == 0 && !rf_cards_measured(&g->cards))
+		return 0; /* what is offered is used at once */
 	rf_json_write(&text, slice);
 	if (rf_str_eq(rf_buf_str(&text), rf_buf_str(&g->slice_sent)))
 		return 0;

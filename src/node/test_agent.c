@@ -285,6 +285,27 @@ static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 	rf_cards_close(&c);
 }
 
+static void the_driver_may_take_a_little_beside_the_cap(void **state RF_UNUSED)
+{
+	struct rf_cards c = { .simulated = false };
+	struct rf_err err = RF_ERR_INIT;
+	int64_t mib = 1 << 20;
+
+	assert_int_equal(rf_gpu_open(FAKE_NVML_DIR, &c.gpu, &err), 0);
+	c.health[0].context_bytes = 524 * mib;
+	assert_int_equal(rf_card_context(&c, 10), 524 * mib);
+	assert_int_equal(rf_card_allowance(&c, 10, 100 * 1024 * mib), (256 + 3 * 1024) * mib);
+	/* Where nobody knows what a context takes, fences do not count it. */
+	assert_int_equal(rf_card_context(&c, 12), 0);
+	assert_int_equal(rf_card_allowance(&c, 12, 100 * 1024 * mib), 1024 * mib);
+	/* A card is not given away with a context of ours on it. */
+	assert_int_equal(rf_card_check_measured(&c, 10, &err), 0);
+	c.health[0].measuring = true;
+	assert_int_equal(rf_card_check_measured(&c, 10, &err), -RF_UNAVAILABLE);
+	assert_int_equal(rf_card_check_measured(&c, 12, &err), 0);
+	rf_cards_close(&c);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -301,6 +322,7 @@ int main(void)
 		TEST(the_end_is_told_only_when_it_is_true),
 		TEST(a_status_is_the_same_text_until_something_changes),
 		TEST(a_slice_offers_cards_and_taints_faulty_ones),
+		cmocka_unit_test(the_driver_may_take_a_little_beside_the_cap),
 	};
 
 	return cmocka_run_group_tests_name("node agent", tests, NULL, NULL);

@@ -341,7 +341,8 @@ static void a_share_is_held_to_its_cap_and_sees_its_own_card_only(void **state)
 {
 	struct rf_json *p = make_pod(
 		"share",
-		"ls /ringfence/dev; gpu-demo --memory 2Gi --step 256Mi --expect-oom; echo rc=$?",
+		"ls /ringfence/dev; gpu-demo --memory 2Gi --step 256Mi --expect-oom; echo rc=$?; "
+		"gpu-demo --info",
 		"{\"ringfence.io/gpu-memory\":\"1Gi\"}", false);
 
 	(void)state;
@@ -351,6 +352,8 @@ static void a_share_is_held_to_its_cap_and_sees_its_own_card_only(void **state)
 	assert_non_null(strstr(log, "machine\nnvidia1\n"));
 	assert_non_null(strstr(log, "memory total: 1024 MiB"));
 	assert_non_null(strstr(log, "rc=0"));
+	if (strstr(log, "memory free: 724 MiB") == NULL) /* the cap less the process's context */
+		fail_msg("%s", log);
 	WAIT_FOR(rf_str_is(claim_finalizers(p), "[]"));
 	delete_claim(p);
 	delete_pod("share", 0);
@@ -441,6 +444,7 @@ static int set_up(void **state)
 	assert_int_equal(rf_fs_mkdirs(t.tools, 0755, &err), 0);
 	assert_int_equal(system(rf_fs_path(&t.arena, "cp %s %s %s/", FENCE_LIB, GPU_DEMO, t.tools)),
 			 0);
+	o.context_mib = 300; /* not what the model says: the agent has to measure */
 	if (rf_sim_machine_create(t.sim, RF_LIT("2xH200"), &o, &err) < 0)
 		fail_msg("%s", err.msg);
 	start_apiserver();

@@ -7,10 +7,6 @@
 #include "node/agent.h"
 #include "node/cgroup.h"
 
-/* What a process costs on a card before it allocates anything (context, code): not the tenant's
- * choice, and not counted by the fence. */
-#define CONTEXT_ALLOWANCE (1024LL * 1024 * 1024)
-
 static void end_container(struct rf_container *c, const char *reason, const char *message)
 {
 	struct rf_worker *w = c->worker;
@@ -27,8 +23,7 @@ static void end_container(struct rf_container *c, const char *reason, const char
 
 struct load {
 	struct rf_container *container;
-	int64_t bytes, cap;
-	size_t processes;
+	int64_t bytes, cap, allowance;
 	pid_t unknown[16];
 	size_t n_unknown;
 	pid_t seated[RF_LEDGER_SEATS];
@@ -78,7 +73,7 @@ static void judge(const struct load *l, int index)
 			 (int)l->unknown[i], index);
 		end_container(c, "FenceBypassed", message);
 	}
-	if (l->bytes > l->cap + (int64_t)l->processes * CONTEXT_ALLOWANCE) {
+	if (l->bytes > l->cap + l->allowance) {
 		snprintf(message, sizeof(message),
 			 "holds %lld bytes of card gpu-%d, its cap is %lld", (long long)l->bytes,
 			 index, (long long)l->cap);
@@ -125,7 +120,7 @@ static void watch_card(struct rf_agent *g, size_t position)
 			continue; /* a whole card, or not a container of ours */
 		struct load *l = load_of(loads, &n_loads, c, cap);
 		l->bytes += RF_MAX(p[i].bytes, 0);
-		l->processes++;
+		l->allowance = rf_card_allowance(&g->cards, index, cap);
 		if (!is_seated(l, p[i].pid) && l->n_unknown < RF_COUNT(l->unknown))
 			l->unknown[l->n_unknown++] = p[i].pid;
 	}

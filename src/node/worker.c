@@ -188,6 +188,15 @@ void rf_worker_gone(struct rf_agent *g, const struct rf_json *pod)
 	rf_worker_step(w);
 }
 
+bool rf_worker_holds(const struct rf_worker *w, int index)
+{
+	for (size_t i = 0; i < w->n_containers; i++)
+		for (size_t j = 0; j < w->containers[i].grant.n; j++)
+			if (w->containers[i].grant.cards[j].index == index)
+				return true;
+	return false;
+}
+
 /* Ends the pod for good: it cannot run here, or must not go on. */
 void rf_worker_refuse(struct rf_worker *w, const char *reason, const char *message)
 {

@@ -121,7 +121,8 @@ static int check_box(struct rf_plugin *p, const struct rf_held *h, const struct 
 		int index = b->grant.cards[i].index;
 		size_t position;
 
-		if (!rf_card_ok(&p->cards, index, &position, err))
+		if (!rf_card_ok(&p->cards, index, &position, err) ||
+		    rf_card_check_measured(&p->cards, index, err) < 0)
 			return -err->code;
 		int rc = b->grant.whole
 				 ? check_whole(p, h, index, err)

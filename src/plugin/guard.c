@@ -4,11 +4,7 @@
 #include <stdio.h>
 
 #include "fence/ledger.h"
-#include "node/fence_server.h"
 #include "plugin/private.h"
-
-/* What a process costs on a card before it allocates anything: not the tenant's choice. */
-#define CONTEXT_ALLOWANCE (1024LL * 1024 * 1024)
 
 struct look {
 	struct rf_plugin *p;
@@ -38,6 +34,27 @@ static int64_t cap_of(const struct rf_held *h, int index)
 			if (h->boxes[i].grant.cards[j].index == index)
 				sum += h->boxes[i].grant.cards[j].memory_bytes;
 	return sum;
+}
+
+/* And what it may hold beside that. */
+static int64_t allowance_of(const struct rf_plugin *p, const struct rf_held *h, int index)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < h->n_boxes; i++)
+		for (size_t j = 0; j < h->boxes[i].grant.n; j++)
+			if (h->boxes[i].grant.cards[j].index == index)
+				sum += rf_card_allowance(&p->cards, index,
+							 h->boxes[i].grant.cards[j].memory_bytes);
+	return sum;
+}
+
+static bool is_outdated(const struct rf_held *h)
+{
+	for (size_t i = 0; i < h->n_boxes; i++)
+		if (h->boxes[i].outdated)
+			return true;
+	return false;
 }
 
 static bool is_seated(const struct rf_held *h, pid_t pid)
@@ -88,22 +105,27 @@ static void judge_process(struct look *l, struct rf_held *h, pid_t pid)
 	if ((granted && (cap_of(h, l->index) == 0 || is_seated(h, pid))) || !stays(l, pid))
 		return;
 	snprintf(message, sizeof(message), "a process uses card gpu-%d%s", l->index,
-		 granted ? " without the fence" : ", which the pod was not given");
-	end_process(l, h, pid, granted ? "FenceBypassed" : "CardNotGranted", message);
+		 !granted	  ? ", which the pod was not given"
+		 : is_outdated(h) ? " in a fence of another version of ringfence, which this agent "
+				    "cannot keep up"
+				  : " without the fence");
+	end_process(l, h, pid,
+		    !granted	     ? "CardNotGranted"
+		    : is_outdated(h) ? RF_FENCE_OUTDATED
+				     : "FenceBypassed",
+		    message);
 }
 
 /* of[i]: whose process i is, as far as we know. */
 static void judge_pod(struct look *l, struct rf_held *h, const struct rf_gpu_process *list,
 		      struct rf_held *const *of, size_t n)
 {
-	int64_t cap = cap_of(h, l->index), bytes = 0, processes = 0;
+	int64_t cap = cap_of(h, l->index), bytes = 0;
 	char message[160];
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		bytes += of[i] == h ? RF_MAX(list[i].bytes, 0) : 0;
-		processes += of[i] == h;
-	}
-	if (bytes <= cap + processes * CONTEXT_ALLOWANCE)
+	if (bytes <= cap + allowance_of(l->p, h, l->index))
 		return;
 	snprintf(message, sizeof(message), "holds %lld bytes of card gpu-%d, its cap is %lld",
 		 (long long)bytes, l->index, (long long)cap);

@@ -4,7 +4,6 @@
 
 #include "base/fs.h"
 #include "fence/ledger.h"
-#include "node/fence_server.h"
 #include "node/volume.h"
 #include "plugin/private.h"
 
@@ -72,11 +71,11 @@ const struct rf_grant_card *rf_held_card(const struct rf_held *h, int index, boo
 /* --- fences ----------------------------------------------------------------------------------- */
 
 /* Also of a card that has failed: what runs on it keeps its fence. */
-static int find_uuid(const struct rf_plugin *p, int index, char uuid[64], struct rf_err *err)
+static int find_card(const struct rf_plugin *p, int index, size_t *ret_position, struct rf_err *err)
 {
 	for (size_t i = 0; i < rf_gpu_count(p->cards.gpu); i++)
 		if (rf_gpu_card(p->cards.gpu, i)->index == index) {
-			snprintf(uuid, 64, "%s", rf_gpu_card(p->cards.gpu, i)->uuid);
+			*ret_position = i;
 			return 0;
 		}
 	return rf_fail(err, RF_UNAVAILABLE, "card gpu-%d is not on this machine", index);
@@ -91,19 +90,19 @@ static int fence_box(struct rf_held *h, struct rf_held_box *b, struct rf_err *er
 
 	if (b->fence != NULL)
 		return 0;
-	memset(cards, 0, sizeof(cards));
 	for (size_t i = 0; i < b->grant.n; i++) {
-		if (find_uuid(p, b->grant.cards[i].index, cards[i].uuid, err) < 0)
+		size_t position;
+
+		if (find_card(p, b->grant.cards[i].index, &position, err) < 0)
 			return -err->code;
-		cards[i].memory_bytes = (uint64_t)b->grant.cards[i].memory_bytes;
-		cards[i].compute_milli = (uint32_t)b->grant.cards[i].compute_milli;
+		cards[i] = rf_fence_card_of(&p->cards, position, &b->grant, i, &h->terms);
 	}
 	/* The tenant's processes get the ledger to write: it has room for a ledger and no more. */
 	if (rf_fs_mkdirs(rf_fs_path(&a, "%s/%s", h->dir, b->name), 0700, err) < 0 ||
 	    rf_volumes_scratch(room, sizeof(struct rf_ledger), err) < 0 ||
 	    rf_fence_post_open(&p->loop, &p->arbiter, rf_fs_path(&a, "%s/%s/run", h->dir, b->name),
 			       rf_fs_path(&a, "%s/ledger", room), cards, b->grant.n, &b->fence,
-			       err) < 0)
+			       &b->outdated, err) < 0)
 		rf_wrap(err, "fence of container %s", b->name);
 	b->spoilt = b->fence == NULL && err->code == RF_CONFLICT;
 	return b->fence == NULL ? -err->code : 0;
@@ -117,15 +116,39 @@ static int fence_all(struct rf_held *h, struct rf_err *err)
 	return 0;
 }
 
+/* The pod is told why it will be ended, as soon as it is known here. */
+static void tell_outdated(struct rf_held *h, struct rf_held_box *b, const char *message)
+{
+	const struct rf_json *pod =
+		h->plugin->pods == NULL
+			? NULL /* the agent has only just begun */
+			: rf_informer_get(h->plugin->pods, rf_str(h->ns), rf_str(h->pod));
+
+	if (pod == NULL || b->told)
+		return;
+	rf_plugin_warn(h->plugin, pod, RF_FENCE_OUTDATED, message);
+	b->told = true;
+}
+
 static void mend_box(struct rf_held *h, struct rf_held_box *b)
 {
 	struct rf_err err = RF_ERR_INIT;
 
-	if (b->fence != NULL || b->spoilt)
+	if (b->fence != NULL || (b->spoilt && (!b->outdated || b->told)))
 		return;
-	if (fence_box(h, b, &err) < 0 && !b->told)
-		rf_warn("claim %s/%s: %s; will be tried again", h->ns, h->name, err.msg);
-	b->told = b->fence == NULL;
+	if (fence_box(h, b, &err) == 0) {
+		b->told = false;
+		return;
+	}
+	if (b->outdated) {
+		tell_outdated(h, b, err.msg);
+		return;
+	}
+	if (!b->told)
+		rf_warn("claim %s/%s: %s; %s", h->ns, h->name, err.msg,
+			b->spoilt ? "its processes on a card will be ended"
+				  : "will be tried again");
+	b->told = true;
 }
 
 void rf_held_mend(struct rf_plugin *p)
@@ -243,6 +266,7 @@ static int prepare_new(struct rf_plugin *p, const struct rf_json *claim, const s
 	struct rf_held *h = make(p, claim, rf_kube_name(pod), rf_kube_uid(pod));
 	int rc = take_boxes(h, claim, pod, err);
 
+	h->terms = rf_fence_terms_of(pod);
 	if (rc == 0)
 		rc = rf_check_cards(p, h, err);
 	if (rc == 0)
@@ -347,6 +371,8 @@ int rf_held_adopt(struct rf_plugin *p, const struct rf_json *claim, struct rf_he
 		return rf_fail(err, RF_INVALID, "claim %.*s or its pod has no proper uid",
 			       RF_STR(rf_kube_name(claim)));
 	struct rf_held *h = make(p, claim, name, uid);
+	if (known)
+		h->terms = rf_fence_terms_of(pod);
 	if (!known || take_boxes(h, claim, pod, err) < 0) {
 		free_boxes(h->boxes, h->n_boxes);
 		h->n_boxes = 0;

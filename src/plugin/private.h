@@ -11,6 +11,7 @@
 #include "net/http.h"
 #include "node/cards.h"
 #include "node/claim.h"
+#include "node/fence_server.h"
 #include "plugin/kubelet_api.h"
 #include "plugin/plugin.h"
 #include "tenant/tenant.h"
@@ -56,7 +57,8 @@ struct rf_held_box {
 	char *name; /* the container's */
 	struct rf_grant grant;
 	struct rf_fence_post *fence; /* NULL: not up */
-	bool spoilt;		     /* for good: the container wrote nonsense into its ledger */
+	bool spoilt;		     /* for good: its ledger is not one of ours */
+	bool outdated;		     /* but of another version of ringfence */
 	bool told;		     /* that it is not up */
 };
 
@@ -67,6 +69,7 @@ struct rf_held {
 	char *uid, *ns, *name; /* the claim */
 	char *pod_uid, *pod;   /* the namespace is the same */
 	char *tenant;
+	struct rf_fence_terms terms;
 	struct rf_held_box *boxes;
 	size_t n_boxes;
 	char *dir;	  /* DATA/claims/<uid> */
@@ -94,6 +97,9 @@ const struct rf_grant_card *rf_held_card(const struct rf_held *h, int index, boo
 /* Fences that are not up are tried again. */
 void rf_held_mend(struct rf_plugin *p);
 void rf_held_free(struct rf_held *h);
+
+/* The event at a pod that was started by another version of ringfence. */
+#define RF_FENCE_OUTDATED "FenceOutdated"
 
 /* --- records on disk (record.c) --------------------------------------------------------------- */
 

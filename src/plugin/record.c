@@ -43,11 +43,11 @@ int rf_record_save(const struct rf_held *h, struct rf_err *err)
 		rf_json_push(&a, boxes,
 			     rf_json_make(&a, "{'name':%s,'grant':%j}", h->boxes[i].name,
 					  grant_json(&a, &h->boxes[i].grant)));
-	rf_json_write(&text,
-		      rf_json_make(&a,
-				   "{'uid':%s,'namespace':%s,'name':%s,'podUID':%s,'pod':%s,"
-				   "'tenant':%s,'containers':%j}",
-				   h->uid, h->ns, h->name, h->pod_uid, h->pod, h->tenant, boxes));
+	rf_json_write(&text, rf_json_make(&a,
+					  "{'uid':%s,'namespace':%s,'name':%s,'podUID':%s,'pod':%s,"
+					  "'tenant':%s,'burst':%b,'priority':%d,'containers':%j}",
+					  h->uid, h->ns, h->name, h->pod_uid, h->pod, h->tenant,
+					  h->terms.burst, (int)h->terms.priority, boxes));
 	if (rf_fs_mkdirs(h->dir, 0700, err) < 0 ||
 	    rf_fs_write(rf_fs_path(&a, "%s/record.json", h->dir), rf_buf_str(&text), 0600, true,
 			err) < 0)
@@ -108,6 +108,14 @@ static bool read_boxes(struct rf_held *h, const struct rf_json *list)
 	return true;
 }
 
+static struct rf_fence_terms read_terms(const struct rf_json *v)
+{
+	int64_t priority = rf_json_int(rf_json_at(v, "priority"), 0);
+
+	return (struct rf_fence_terms){ .burst = rf_json_is_true(rf_json_at(v, "burst")),
+					.priority = (int32_t)RF_MAX(RF_MIN(priority, 100), -100) };
+}
+
 static struct rf_held *read_record(struct rf_plugin *p, const struct rf_json *v, const char *dir)
 {
 	struct rf_held *h = rf_new(struct rf_held);
@@ -119,6 +127,7 @@ static struct rf_held *read_record(struct rf_plugin *p, const struct rf_json *v,
 			       .pod_uid = text_of(v, "podUID"),
 			       .pod = text_of(v, "pod"),
 			       .tenant = text_of(v, "tenant"),
+			       .terms = read_terms(v),
 			       .dir = rf_strdup(dir) };
 	if (rf_str_is_dns_label(rf_str(h->ns)) && rf_str_is_dns_subdomain(rf_str(h->name)) &&
 	    rf_str_is_dns_subdomain(rf_str(h->pod)) && rf_record_is_uid(rf_str(h->pod_uid)) &&

@@ -52,6 +52,17 @@ static void publish(struct rf_plugin *p)
 		rf_warn("%s; will be tried again", err.msg);
 }
 
+static bool is_held(void *ctx, int index)
+{
+	struct rf_plugin *p = ctx;
+	bool whole;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;)
+		if (rf_held_card(s->value, index, &whole) != NULL)
+			return true;
+	return false;
+}
+
 /* What may wait for the API server comes last. */
 static void look_after(struct rf_plugin *p)
 {
@@ -59,6 +70,8 @@ static void look_after(struct rf_plugin *p)
 	publish(p);
 	rf_sweep_orphans(p);
 	rf_sweep_ended(p);
+	if (p->orphans_known)
+		rf_cards_measure(&p->cards, is_held, p);
 	announce(p);
 }
 
@@ -297,6 +310,7 @@ int rf_plugin_run(const struct rf_plugin_opts *opts, struct rf_err *err)
 				 .slice_devices = RF_BUF_INIT,
 				 .unknown = RF_MAP_INIT,
 				 .promises = RF_VEC_INIT };
+	rf_cards_measurer_start(&p->cards, opts->sim_dir, opts->driver_lib_dir);
 	uv_loop_init(&p->loop);
 	make_handles(p);
 	rc = begin(p, err);

@@ -107,7 +107,7 @@ int rf_slice_publish(struct rf_plugin *p, struct rf_err *err)
 
 	/* What is published is used at once, and a kubelet that does not know our names starts such
 	 * containers without a card: it has to follow our lists first. */
-	if (have == NULL && !rf_slots_known(p))
+	if (have == NULL && (!rf_slots_known(p) || !rf_cards_measured(&p->cards)))
 		return 0;
 	write = have == NULL || !is_published(p, &a, slice, have);
 	if (write)

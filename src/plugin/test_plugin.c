@@ -421,6 +421,9 @@ static void prepare_and_unprepare_can_be_repeated(void **state RF_UNUSED)
 	assert_true(ask_fence(claim, "c", &limits));
 	assert_string_equal(limits.card[0].uuid, card_uuid(1));
 	assert_int_equal(limits.card[0].memory_bytes, 10LL << 30);
+	assert_int_equal(limits.card[0].context_bytes, CONTEXT_MIB << 20);
+	assert_int_equal(limits.card[0].priority, 0);
+	assert_int_equal(limits.card[0].flags, 0);
 	for (int i = 0; i < 2; i++) {
 		assert_ok(kubelet_unprepare(t.k, c, &err), err);
 		assert_true(nothing_is_held());
@@ -429,6 +432,39 @@ static void prepare_and_unprepare_can_be_repeated(void **state RF_UNUSED)
 	assert_ok(kubelet_prepare(t.k, c, &again, &err), err);
 	assert_ok(kubelet_unprepare(t.k, c, &err), err);
 	end_pod(pod);
+}
+
+/* And is on file: the next agent does not wait for the API server to know it. */
+static void a_pod_says_how_it_shares_time(void **state RF_UNUSED)
+{
+	static const struct {
+		int64_t said;
+		int32_t means;
+	} priorities[] = { { 1000, 30 }, { 1000000000, 90 }, { -5, -9 }, { 1, 3 } };
+
+	for (size_t i = 0; i < RF_COUNT(priorities); i++) {
+		pod_bursts = true;
+		pod_priority = priorities[i].said;
+		struct rf_json *pod = place("eager", &SHARE("gpu-0", "1Gi"), 1), *whole;
+		struct rf_fence_limits limits;
+
+		pod_priority = 0;
+		whole = place("whole", &DRA_WHOLE("gpu-1"), 1);
+		pod_bursts = false;
+		prepare(pod);
+		prepare(whole);
+		if (i == 0)
+			restart_agent();
+		assert_true(ask_fence(claim_of(pod), "c", &limits));
+		assert_int_equal(limits.card[0].flags, RF_FENCE_BURST);
+		assert_int_equal(limits.card[0].priority, priorities[i].means);
+		assert_true(ask_fence(claim_of(whole), "c", &limits));
+		assert_int_equal(limits.card[0].flags, 0); /* nobody to share with */
+		unprepare(pod);
+		unprepare(whole);
+		end_pod(pod);
+		end_pod(whole);
+	}
 }
 
 static void a_claim_of_another_time_is_not_prepared(void **state RF_UNUSED)
@@ -652,6 +688,76 @@ static void a_spoilt_ledger_is_no_way_around_the_fence(void **state RF_UNUSED)
 	end_pod(pod);
 }
 
+static bool was_told(const struct rf_json *pod, const char *reason, const char *what)
+{
+	struct rf_json *list = NULL, *items;
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_kube_get(t.w.admin, &t.arena, RF_LIT("/api/v1/namespaces/team-a/events"),
+			      &list, &err),
+		  err);
+	items = rf_json_at(list, "items");
+	for (size_t i = 0; i < rf_json_len(items); i++) {
+		const struct rf_json *e = rf_json_item(items, i);
+
+		if (rf_str_eq(rf_json_str_at(e, "involvedObject", "uid"), rf_kube_uid(pod)) &&
+		    rf_str_is(rf_json_str_at(e, "reason"), reason) &&
+		    rf_str_contains(rf_json_str_at(e, "message"), rf_str(what)))
+			return true;
+	}
+	return false;
+}
+
+/* Containers are not carried over an upgrade that changes the ledger: they are ended, and told why. */
+static void a_ledger_of_another_version_ends_its_pod_and_says_why(void **state RF_UNUSED)
+{
+	struct rf_json *pod = place("veteran", &SHARE("gpu-0", "1Gi"), 1);
+	const char *ledger = rf_fs_path(&t.arena, "%s/claims/%s/.volumes/.ledger-c/ledger", t.data,
+					uid_of(claim_of(pod)));
+	uint32_t version = 1;
+
+	prepare(pod);
+	kill_agent();
+	int fd = open(ledger, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, &version, sizeof(version), offsetof(struct rf_ledger, version)),
+			 sizeof(version));
+	close(fd);
+	start_agent("tick");
+	wait_for_agent();
+	WAIT_FOR(was_told(pod, "FenceOutdated", "its ledger is of version 1"));
+	pid_t user = use_card("0", "100Mi", uid_of(pod));
+	WAIT_FOR(was_killed(user));
+	end_process(user);
+	WAIT_FOR(was_told(pod, "FenceOutdated", "a process uses card gpu-0"));
+	refuses_to_prepare(pod, "drain a node before ringfence is upgraded");
+	unprepare(pod);
+	end_pod(pod);
+}
+
+/* Within the cap and what the driver may take beside it, however many processes there are. */
+static void many_processes_are_allowed_no_more_than_one(void **state RF_UNUSED)
+{
+	struct rf_json *pod = place("crowd", &SHARE("gpu-0", "2Gi"), 1);
+
+	prepare(pod);
+	/* Two contexts and 2 x 1 GiB are beyond 2 GiB, 3 % of it and 256 MiB. Should the guard have looked
+	 * between the two, it took the first for one that goes around the fence: then again. */
+	for (int i = 0; i < 5 && !was_told(pod, "OverMemoryCap", "holds"); i++) {
+		pid_t users[2];
+
+		for (size_t k = 0; k < RF_COUNT(users); k++)
+			users[k] = use_card("0", "1Gi", uid_of(pod));
+		for (size_t k = 0; k < RF_COUNT(users); k++) {
+			WAIT_FOR(was_killed(users[k]));
+			end_process(users[k]);
+		}
+	}
+	assert_true(was_told(pod, "OverMemoryCap", "holds"));
+	unprepare(pod);
+	end_pod(pod);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -675,6 +781,7 @@ int main(int argc, char **argv)
 		TEST(a_new_pod_of_an_old_name_needs_slots_of_its_own),
 		TEST(a_card_that_fails_is_withdrawn),
 		TEST(prepare_and_unprepare_can_be_repeated),
+		TEST(a_pod_says_how_it_shares_time),
 		TEST(a_claim_of_another_time_is_not_prepared),
 		TEST(a_claim_is_held_while_a_process_of_its_pod_lives),
 		TEST(a_claim_is_held_while_its_pod_is_on_the_card),
@@ -686,6 +793,8 @@ int main(int argc, char **argv)
 		TEST(who_goes_around_the_fence_is_ended),
 		TEST(whole_cards_and_strangers_are_left_alone),
 		TEST(a_spoilt_ledger_is_no_way_around_the_fence),
+		TEST(a_ledger_of_another_version_ends_its_pod_and_says_why),
+		TEST(many_processes_are_allowed_no_more_than_one),
 	};
 
 	return perform(argc, argv, "plugin", tests, RF_COUNT(tests));

@@ -28,6 +28,7 @@
 #include "sim/sim.h"
 
 #define PATIENCE_MS 20000
+#define CONTEXT_MIB 300 /* not what the model says: the agent has to measure */
 #define GPU "nvidia.com/gpu"
 #define CARD "gpu.example.com/card"
 
@@ -368,9 +369,14 @@ static inline void create_at(const struct rf_kube_res *res, const char *ns, cons
 		  err);
 }
 
+/* Of the pods that are made from now on. */
+static bool pod_bursts;
+static int64_t pod_priority;
+
 static inline struct rf_json *make_pod(const char *name, const struct box *boxes, size_t n)
 {
 	struct rf_json *containers = rf_json_array(&t.arena), *pod = NULL;
+	const char *burst = pod_bursts ? "true" : "false";
 
 	for (size_t i = 0; i < n; i++) {
 		struct rf_json *c = rf_json_make(
@@ -386,12 +392,12 @@ static inline struct rf_json *make_pod(const char *name, const struct box *boxes
 		rf_json_push(&t.arena, containers, c);
 	}
 	create_at(&RF_PODS, "team-a", "", NULL,
-		  rf_json_make(
-			  &t.arena,
-			  "{'metadata':{'name':%s},'spec':{'volumes':[{'name':'v','emptyDir':{}}],"
-			  "'securityContext':{'runAsNonRoot':true,'seccompProfile':{'type':"
-			  "'RuntimeDefault'}},'containers':%j}}",
-			  name, containers),
+		  rf_json_make(&t.arena,
+			       "{'metadata':{'name':%s,'annotations':{'ringfence.io/burst':%s}},"
+			       "'spec':{'priority':%D,'volumes':[{'name':'v','emptyDir':{}}],"
+			       "'securityContext':{'runAsNonRoot':true,'seccompProfile':{'type':"
+			       "'RuntimeDefault'}},'containers':%j}}",
+			       name, burst, pod_priority, containers),
 		  &pod);
 	return pod;
 }
@@ -763,6 +769,7 @@ static inline int set_up(void **state RF_UNUSED)
 	assert_int_equal(rf_fs_mkdirs(t.data, 0700, &err), 0);
 	assert_int_equal(
 		system(rf_fs_path(&t.arena, "cp %s %s %s/", FENCE_LIB, GPU_DEMO, at("tools"))), 0);
+	o.context_mib = CONTEXT_MIB;
 	assert_ok(rf_sim_machine_create(t.sim, RF_LIT("2xH200"), &o, &err), err);
 	world_start(&t.w);
 	t.kubeconfig = rf_fs_path(&t.arena, "%s/kubeconfig/node", t.w.dir);

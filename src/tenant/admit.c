@@ -158,6 +158,31 @@ static int check_placement(const struct rf_admission *ask, struct rf_err *err)
 		       "spec.nodeSelector");
 }
 
+static struct rf_str burst_of(const struct rf_json *pod)
+{
+	return rf_json_str(rf_json_get(rf_json_at(pod, "metadata", "annotations"),
+				       RF_LIT(RF_BURST_ANNOTATION)));
+}
+
+static bool has_burst(const struct rf_json *pod)
+{
+	return rf_json_get(rf_json_at(pod, "metadata", "annotations"),
+			   RF_LIT(RF_BURST_ANNOTATION)) != NULL;
+}
+
+static int check_burst(const struct rf_json *pod, struct rf_err *err)
+{
+	struct rf_str v = burst_of(pod);
+
+	if (!has_burst(pod) || rf_str_is(v, "true") || rf_str_is(v, "false"))
+		return 0;
+	return rf_fail(err, RF_INVALID,
+		       "annotation " RF_BURST_ANNOTATION
+		       ": \"%.*s\" is neither \"true\" (the pod may use "
+		       "time of its card that others leave idle) nor \"false\"",
+		       (int)RF_MIN(v.n, 63u), v.p);
+}
+
 /* --- the tenant ------------------------------------------------------------------------------ */
 
 static int read_tenant(struct rf_arena *a, const struct rf_admission *ask, struct rf_tenant *ret,
@@ -178,7 +203,8 @@ static int read_tenant(struct rf_arena *a, const struct rf_admission *ask, struc
 static int check_gpus(const struct rf_admission *ask, const struct rf_tenant *t,
 		      const struct rf_gpu_ask *gpus, struct rf_err *err)
 {
-	if (rf_tenant_allows(t, ask->pod, gpus, err) < 0 || check_scheduler(ask, err) < 0)
+	if (check_burst(ask->pod, err) < 0 || rf_tenant_allows(t, ask->pod, gpus, err) < 0 ||
+	    check_scheduler(ask, err) < 0)
 		return -err->code;
 	return check_security(ask->pod, err);
 }
@@ -226,9 +252,14 @@ int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod,
 	struct rf_err local = RF_ERR_INIT;
 
 	err = err != NULL ? err : &local;
-	if (rf_json_at(pod, "metadata", "deletionTimestamp") != NULL || same_spec(old, pod))
+	if (rf_json_at(pod, "metadata", "deletionTimestamp") != NULL)
 		return 0;
 	(void)rf_gpu_ask_of_pod(old, &was, NULL);
+	if (rf_gpu_ask_any(&was) && !rf_str_eq(burst_of(old), burst_of(pod)) &&
+	    check_burst(pod, err) < 0)
+		return -err->code;
+	if (same_spec(old, pod))
+		return 0;
 	if (rf_gpu_ask_of_pod(pod, &is, err) < 0)
 		return -err->code;
 	if (is.cards != was.cards || is.share_bytes != was.share_bytes ||

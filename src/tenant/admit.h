@@ -7,6 +7,8 @@
 #include "tenant/tenant.h"
 
 #define RF_SCHEDULER "ringfence"
+/* On a pod with a share of a card: "true" lets it use time that others leave idle. */
+#define RF_BURST_ANNOTATION "ringfence.io/burst"
 
 /* What a tenant's pods hold together. Sums stop at RF_TENANT_USE_MAX; they never wrap. */
 #define RF_TENANT_USE_MAX (INT64_MAX / 4)

@@ -365,6 +365,44 @@ static void a_change_keeps_the_ask_and_the_fence(void **state)
 	}
 }
 
+static struct rf_json *with_burst(struct rf_arena *a, const char *container, const char *value)
+{
+	struct rf_json *pod = pod_of(a, container, "");
+
+	rf_json_set(a, rf_json_at(pod, "metadata"), RF_LIT("annotations"),
+		    rf_json_make(a, rf_arena_printf(a, "{'ringfence.io/burst':%s}", value).p));
+	return pod;
+}
+
+static void burst_is_true_or_false(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *t = tenant_of(&a, "{'isolation':'share','quota':{'gpuMemory':'80Gi'}}");
+	struct rf_admission ask = ask_of(with_burst(&a, SHARE ",", "'true'"), t);
+	struct rf_json *plain = pod_of(&a, SHARE ",", "");
+
+	allowed(&a, &ask);
+	ask.pod = with_burst(&a, SHARE ",", "'false'");
+	allowed(&a, &ask);
+	ask.pod = with_burst(&a, SHARE ",", "'yes'");
+	refused(&a, &ask, RF_INVALID,
+		"annotation ringfence.io/burst: \"yes\" is neither \"true\" (the pod may use time "
+		"of its card "
+		"that others leave idle) nor \"false\"");
+	ask.pod = with_burst(&a, SHARE ",", "''");
+	assert_int_equal(rf_tenant_admit(&a, &ask, NULL), -RF_INVALID);
+	ask.pod = with_burst(&a, "", "'yes'"); /* no card: nobody's business */
+	allowed(&a, &ask);
+	/* Nor can it be changed to nonsense; what is nonsense already may stay. */
+	assert_int_equal(rf_tenant_admit_change(plain, with_burst(&a, SHARE ",", "'1'"), NULL),
+			 -RF_INVALID);
+	assert_int_equal(rf_tenant_admit_change(plain, with_burst(&a, SHARE ",", "'true'"), NULL),
+			 0);
+	assert_int_equal(rf_tenant_admit_change(with_burst(&a, SHARE ",", "'1'"),
+						with_burst(&a, SHARE ",", "'1'"), NULL),
+			 0);
+}
+
 /* It came in before ringfence did; its finalizers and labels may still be written. */
 static void what_was_wrong_before_may_keep_its_spec(void **state)
 {
@@ -401,6 +439,7 @@ int main(void)
 		cmocka_unit_test(a_pod_too_large_to_be_checked_is_refused_at_once),
 		cmocka_unit_test(a_change_keeps_the_ask_and_the_fence),
 		cmocka_unit_test(what_was_wrong_before_may_keep_its_spec),
+		cmocka_unit_test(burst_is_true_or_false),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,7 +273,7 @@ def grow():
     try:
         while n < 8 << 20: n += os.pwrite(ledger, b"\0" * 65536, 65536 + n)
     except OSError: pass
-    return n > 65536 and "%d bytes" % n
+    return n > 1 << 20 and "%d bytes" % n
 attempt("the gate cannot be written", lambda: os.pwrite(gate, b"x", 0))
 attempt("nor by mapping it", lambda: mmap.mmap(gate, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
 attempt("gate and desk keep their sizes", lambda: os.ftruncate(gate, 0) or "cut")
@@ -311,8 +311,8 @@ EOF
 attempts team-a vandal "$share"
 says "a spoilt ledger and 300 processes leave the agent well" "ringfence_node_pods" node /metrics
 check "it is still the same agent" test "$(child_pid node)" = "$agent"
-echo 'gpu-demo --memory 512Mi' | pod team-b honest "$share"
-says "the next one's fence is whole" "allocated 512 MiB" ends team-b honest
+echo 'gpu-demo --memory 256Mi' | pod team-b honest "$share"
+says "the next one's fence is whole" "allocated 256 MiB" ends team-b honest
 gone team-b honest
 for way in 'env -u LD_PRELOAD gpu-demo --memory 100Mi --hold 30' 'LD_PRELOAD= exec -a python3 gpu-demo --memory 100Mi --hold 30' '(setsid env -u LD_PRELOAD gpu-demo --memory 100Mi --hold 30 &) ; sleep 30'; do
 	echo "exec bash -c '${way}'" | pod team-a around "$share"

@@ -3,14 +3,13 @@
 : "${RINGFENCE:=build/ringfence}"
 case $RINGFENCE in /*) ;; *) RINGFENCE=$PWD/$RINGFENCE ;; esac
 export RINGFENCE
-# On two simulated cards, and where no fence of anybody else listens: in a network namespace of our own.
+# On two simulated cards, and where no fence of anybody else listens: with a /run of our own.
 if [[ -z ${FENCE_STAGE:-} ]]; then
 	export FENCE_STAGE=1
-	alone=()
-	for try in "unshare -n" "unshare -rn"; do
-		[[ ${#alone[@]} == 0 ]] && $try true 2>/dev/null && read -ra alone <<<"$try"
-	done
-	exec "${alone[@]}" "$RINGFENCE" sim run --cards 2xH200 -- bash "$0"
+	alone=(unshare -m)
+	unshare -m true 2>/dev/null || alone=(unshare -rm)
+	exec "${alone[@]}" sh -c 'mount -t tmpfs -o mode=755 none /run && exec "$@"' sh \
+		"$RINGFENCE" sim run --cards 2xH200 -- bash "$0"
 fi
 source "$(dirname "$0")/lib.sh"
 cd "$root" || exit 1
@@ -73,6 +72,9 @@ says "limits do not come from the environment" "memory total: 2048 MiB" fence --
 refuses "another card than the fence's is refused" NOT_PERMITTED fence --memory 2Gi -- env \
 	CUDA_VISIBLE_DEVICES=0,1 "$demo" --device 1 --memory 2Mi
 says "the card that was asked for is the first one seen" "device 0 of 1" fence --card 1 -- "$demo" --info
+refuses "a card outside of the fence is not to be made visible" "names card 1" env CUDA_VISIBLE_DEVICES=1 \
+	"$RINGFENCE" fence --memory 2Gi -- true
+says "but one inside is" "device 0 of 1" env CUDA_VISIBLE_DEVICES=1 "$RINGFENCE" fence --card 1 -- "$demo" --info
 refuses "a fence inside a fence is refused" "cannot be inside another" fence --memory 4Gi -- env \
 	-u LD_PRELOAD "$RINGFENCE" fence --memory 8Gi -- true
 
@@ -116,10 +118,35 @@ assert f[\"one\"][\"launcher\"] == $one and f[\"two\"][\"launcher\"] == $two
 assert one[\"capBytes\"] == 4 << 30 and one[\"sharePercent\"] == 30 and one[\"refusals\"] == 0
 assert one[\"usedBytes\"] == sum(p[\"usedBytes\"] for p in one[\"processes\"]) >= 1 << 30
 assert len(one[\"processes\"]) == 1'"
+says "shares of more than the card are said so" "card 0 is promised 120 %" fence --compute 40 -- true
+start "$work/stop.log" --card 1 --name stop -- sleep 600
+check "a third beside them" eventually 20 eval 'fence stats | grep -q ^stop'
+kill -STOP "$last"
+says "one that is stopped is listed" "launcher $last does not answer" fence stats
+kill -CONT "$last"
+kill "$last"
+wait "$last"
 start "$work/lost.log" --memory 1Gi --name lost -- sh -c "unset LD_PRELOAD; exec '$demo' --memory 2Gi --hold 600"
 lost=$last
 check "a program that loses the library has no fence" eventually 20 grep -q "allocated 2048 MiB" "$work/lost.log"
 check "and stats knows no process of it" bash -c "'$RINGFENCE' fence stats | grep -Eq '^lost +0 +$lost +- '"
+
+# --- a fence in which every seat is taken ---
+cat >"$work/seats.py" <<-'PY'
+	import ctypes, fcntl, os, subprocess, sys
+	cuda = ctypes.CDLL("libcuda.so.1")
+	def count():
+	    return len(os.listdir("/proc/self/fd"))
+	if len(sys.argv) > 1:
+	    before = count()
+	    print("served:", any(cuda.cuInit(0) == 0 for _ in range(20)), "left:", count() - before)
+	    sys.exit()
+	assert cuda.cuInit(0) == 0
+	fcntl.lockf(min(int(f) for f in os.listdir("/proc/self/fd") if int(f) >= 500), fcntl.LOCK_EX, 1 << 20, 0)
+	subprocess.run([sys.executable, sys.argv[0], "x"], check=True)
+PY
+says "without a seat there is no card, and no descriptor is left behind" "served: False left: 0" \
+	fence --compute 10 -- python3 "$work/seats.py"
 
 # --- the launcher's end ---
 kill -KILL "$one" # it was the first, so the arbiter was there
@@ -143,6 +170,88 @@ start "$work/daemon.log" --memory 1Gi --name daemon -- bash -c \
 	"setsid '$demo' --memory 64Mi --hold 3 >'$work/daemon.out' & until grep -q allocated '$work/daemon.out'; do sleep 0.1; done; exit 5"
 ended 5 "a daemon keeps its fence, and the status is the program's"
 check "it went to its own end" grep -q ^done: "$work/daemon.out"
+start "$work/late.log" --memory 1Gi -- bash -c "setsid bash -c 'sleep 2.5; \"$demo\" --info' >'$work/late.out' & exit 6"
+ended 6 "also one that comes to the card late"
+says "which gets its part" "memory total: 1024 MiB" cat "$work/late.out"
+says "and whoever waits is told why" "not all that it started" cat "$work/late.log"
+# at_terminal KEY: what becomes of a launcher whose program has ended, on a terminal, after that key
+at_terminal() {
+	python3 - "$1" "$RINGFENCE" <<-'PY'
+		import os, pty, select, signal, sys
+		key, ringfence = sys.argv[1:]
+		pid, fd = pty.fork()
+		if pid == 0:
+		    os.execv(ringfence, ["ringfence", "fence", "--", "sh", "-c", "setsid sleep 20 >/dev/null 2>&1 & exit 3"])
+		seen = b""
+		while b"not all" not in seen:
+		    seen += os.read(fd, 1000)
+		os.write(fd, {"c": b"\x03", "backslash": b"\x1c", "z": b"\x1a"}[key])
+		status = os.waitpid(pid, os.WUNTRACED)[1]
+		print("stopped" if os.WIFSTOPPED(status) else f"exit {os.WEXITSTATUS(status)}")
+		if os.WIFSTOPPED(status):
+		    os.kill(pid, signal.SIGKILL)
+	PY
+}
+says "Ctrl-C ends the wait for daemons" "exit 3" at_terminal c
+says "so does Ctrl-\\" "exit 3" at_terminal backslash
+says "Ctrl-Z stops it" "stopped" at_terminal z
+end_all
+
+# --- an arbiter that does not answer, and one by itself ---
+start "$work/held.log" --compute 10 --name held -- sleep 600
+held=$last
+check "an arbiter runs" eventually 20 eval 'fence stats | grep -q ^held'
+kill -STOP "$held"
+refuses "one that is stopped is named" "process $held, which runs the arbiter, does not answer" fence --compute 10 -- true
+start "$work/arbiter.log" arbiter
+arbiter=$last
+kill -CONT "$held"
+kill "$held"
+wait "$held"
+arbiter_is() { python3 -c '
+import socket, struct, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect("/run/ringfence/arbiter")
+sys.exit(struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] != int(sys.argv[1]))' "$1"; }
+check "an arbiter by itself takes over" eventually 20 arbiter_is "$arbiter"
+says "and serves fences" "memory total: 1024 MiB" fence --memory 1Gi --compute 50 -- "$demo" --info
+
+# --- several users ---
+as() { setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/tmp "$@"; }
+python=$(python3 -c 'import sys; print(sys.executable)')
+chmod a+x "$(dirname "$RINGFENCE_SIM")"
+chmod -R a+rwX "$RINGFENCE_SIM" # made for this script alone
+if as "$RINGFENCE" fence -- true 2>/dev/null; then
+	start "$work/mine.log" --compute 60 --name mine -- sleep 600
+	eventually 20 eval 'fence stats | grep -q ^mine'
+	says "a user's fence shares the cards with root's" "card 0 is promised 120 %" as "$RINGFENCE" fence --compute 60 -- true
+	says "and has its own limits" "memory total: 1024 MiB" as "$RINGFENCE" fence --memory 1Gi -- "$demo" --info
+	says "a user does not see root's fences" "no fence runs here" as "$RINGFENCE" fence stats
+	start "$work/flooded.log" --memory 1Gi -- bash -c "until [ -e '$work/flood' ]; do sleep 0.1; done; time timeout 5 '$demo' --info"
+	flooded=$last
+	as "$python" -c '
+import socket, sys, time
+def crowd(path, n):
+    crowd = []
+    for i in range(n):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.setblocking(False)
+        try: s.connect(path)
+        except OSError: time.sleep(0.01)
+        crowd.append(s)
+    return crowd
+a = crowd(sys.argv[1], 200), crowd("/run/ringfence/arbiter", 200)
+print("up", flush=True)
+time.sleep(600)' "/run/ringfence/fence.$flooded" >"$work/flood.log" 2>&1 &
+	started+=($!)
+	eventually 20 grep -q up "$work/flood.log"
+	touch "$work/flood"
+	last=$flooded
+	ended 0 "a stranger's connections do not shut the door"
+	check "nor the arbiter's" timeout 5 "$RINGFENCE" fence --compute 10 -- true
+else
+	echo "# no other user can run $RINGFENCE here: not tried with several"
+fi
 end_all
 
 # --- the fence alone ---

@@ -7,35 +7,32 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "fence/dial.h"
 #include "fence/launch/launch.h"
 
-#define LINGER_MS 200 /* between looks for those who outlive the program */
-#define GRACE_MS 1000 /* for one that has not reached the fence yet */
+#define NOTICE_MS 2000 /* after which it is said that somebody outlives the program */
 #define PIPE_DIR "/tmp/nvidia-mps"
 
 struct launcher {
 	struct rf_report report; /* name, limits, server */
 	struct rf_registry *registry;
+	struct rf_folder folder;
 	int report_fd;
 	int signal_fd;
 	sigset_t old_mask;
+	pid_t parent; /* of the last who came, and its pidfd; -1: not known */
+	int parent_fd;
 	pid_t program; /* 0 once it has ended */
-	int64_t ended_ms;
-	bool alone;  /* no descendant is left */
-	int status;  /* of the exit */
-	bool enough; /* wait for nobody any more */
+	bool noticed;  /* that others outlive it, and said so */
+	bool alone;    /* no descendant is left: daemons are our children by then */
+	int status;    /* of the exit */
+	bool enough;   /* wait for nobody any more */
 };
 
 /* --- before anything runs --- */
-
-static int64_t now_ms(void)
-{
-	return rf_mono_ns(rf_clock_system()) / 1000000;
-}
 
 static int check_outside(struct rf_err *err)
 {
@@ -118,7 +115,8 @@ static int find_terms(struct launcher *l, const struct rf_launch_opts *o, struct
 {
 	struct rf_fence_limits *limits = &l->report.limits;
 
-	if (rf_machine_ask(m, err) < 0 || rf_terms_read(o, m, limits, err) < 0)
+	if (rf_machine_ask(m, err) < 0 || rf_terms_read(o, m, limits, err) < 0 ||
+	    rf_terms_check_visible(getenv("CUDA_VISIBLE_DEVICES"), m, limits, err) < 0)
 		return -err->code;
 	for (uint32_t i = 0; i < limits->count; i++) {
 		const struct rf_gpu_card *card = &m->cards[index_of(m, limits->card[i].uuid)];
@@ -172,21 +170,46 @@ static int make_ledger(int *ret_fd, struct rf_err *err)
 	return 0;
 }
 
-static int listen_for_fenced(int *ret_fd, struct rf_err *err)
+static const char *socket_name(char ret[32], const char *what)
 {
-	struct sockaddr_un addr;
-	socklen_t size = rf_fence_address(&addr, "fence", getpid());
-	rf_auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	snprintf(ret, 32, "%s.%d", what, (int)getpid());
+	return ret;
+}
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, size) < 0 || listen(fd, 1024) < 0)
-		return rf_fail_errno(err, "listen for the program's processes");
-	*ret_fd = rf_take_fd(fd);
-	return 0;
+static bool is_alive(int pidfd)
+{
+	return poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, 0) == 0;
+}
+
+static void forget_parent(struct launcher *l)
+{
+	if (l->parent_fd >= 0)
+		close(l->parent_fd);
+	l->parent_fd = -1;
+}
+
+/* Most who come are siblings. That a process descends from here stays true while it lives, since its
+ * orphans come here too. */
+static bool is_our_parent(struct launcher *l, pid_t pid)
+{
+	if (pid == getpid())
+		return true;
+	if (l->parent_fd >= 0 && l->parent == pid && is_alive(l->parent_fd))
+		return true;
+	forget_parent(l);
+	l->parent = pid;
+	l->parent_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (l->parent_fd >= 0 && rf_fence_descends(pid, getpid()) && is_alive(l->parent_fd))
+		return true;
+	forget_parent(l);
+	return false;
 }
 
 static bool is_ours(void *ctx, pid_t pid)
 {
-	return rf_fence_descends(pid, getpid());
+	pid_t parent = rf_fence_parent(pid);
+
+	return (parent > 1 && is_our_parent(ctx, parent)) || rf_fence_descends(pid, getpid());
 }
 
 static void take_gate(struct launcher *l)
@@ -199,32 +222,63 @@ static void take_gate(struct launcher *l)
 		rf_warn("the arbiter gave a gate that is none; new processes get no card");
 }
 
+static void say_promised(const struct launcher *l)
+{
+	for (uint32_t i = 0; i < l->report.limits.count; i++) {
+		unsigned milli = rf_registry_promised(l->registry, i);
+
+		if (milli > 1000)
+			fprintf(stderr,
+				"ringfence fence: card %d is promised %u %%; shares are kept in "
+				"proportion\n",
+				l->report.index[i], (milli + 9) / 10);
+	}
+}
+
 static int put_up(struct launcher *l, struct rf_err *err)
 {
 	int ledger = -1, door = -1;
+	char name[32];
 
 	/* The program's own user must not reach into the fence by /proc or ptrace. */
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (rf_folder_open(&l->folder, err) < 0)
+		return -err->code;
+	rf_folder_sweep(&l->folder);
 	if (make_ledger(&ledger, err) < 0)
 		return -err->code;
-	if (listen_for_fenced(&door, err) < 0) {
+	if (rf_folder_listen(&l->folder, socket_name(name, "fence"), 1024, &door, err) < 0) {
 		close(ledger);
 		return -err->code;
 	}
-	if (rf_fence_server_start_at(door, ledger, &l->report.limits, is_ours, NULL,
-				     &l->report.server, err) < 0 ||
-	    rf_report_listen(&l->report_fd, err) < 0)
+	if (rf_fence_server_start_at(door, ledger, &l->report.limits, is_ours, l, &l->report.server,
+				     err) < 0 ||
+	    rf_folder_listen(&l->folder, socket_name(name, "stats"), 16, &l->report_fd, err) < 0)
 		return -err->code;
 	/* Whole cards too: another launcher may share them. */
 	if (rf_registry_open(&l->report.limits, ledger, &l->registry, err) < 0)
 		return -err->code;
 	take_gate(l);
+	say_promised(l);
 	return 0;
+}
+
+static void leave_folder(struct launcher *l)
+{
+	char name[32];
+
+	if (l->folder.fd < 0)
+		return;
+	rf_folder_remove(&l->folder, socket_name(name, "fence"));
+	rf_folder_remove(&l->folder, socket_name(name, "stats"));
+	close(l->folder.fd);
 }
 
 static void take_down(struct launcher *l)
 {
+	leave_folder(l);
+	forget_parent(l);
 	rf_registry_close(l->registry);
 	rf_fence_server_stop(l->report.server);
 	if (l->report_fd >= 0)
@@ -297,7 +351,8 @@ static void stop_too(struct launcher *l)
 	kill(getpid(), SIGSTOP);
 	rf_registry_resume(l->registry);
 	take_gate(l);
-	kill(l->program, SIGCONT);
+	if (l->program > 0)
+		kill(l->program, SIGCONT);
 }
 
 static void note_end(struct launcher *l, pid_t pid, int status)
@@ -310,7 +365,6 @@ static void note_end(struct launcher *l, pid_t pid, int status)
 		return;
 	}
 	l->program = 0;
-	l->ended_ms = now_ms();
 	l->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -324,16 +378,19 @@ static void reap(struct launcher *l)
 	l->alone = pid < 0;
 }
 
-/* What the terminal sends goes to the program's whole process group already. */
+/* What the terminal sends goes to the program's whole process group already. Once the program has ended
+ * it is for us: somebody is tired of waiting. */
 static void pass_on(struct launcher *l, const struct signalfd_siginfo *s)
 {
 	int sig = (int)s->ssi_signo;
 
-	if (sig == SIGTTIN || sig == SIGTTOU || s->ssi_code > 0)
+	if (sig == SIGTTIN || sig == SIGTTOU || (l->program > 0 && s->ssi_code > 0))
 		return;
 	if (l->program > 0)
 		kill(l->program, sig);
-	else if (sig != SIGUSR1 && sig != SIGUSR2 && sig != SIGTSTP)
+	else if (sig == SIGTSTP)
+		stop_too(l);
+	else if (sig != SIGUSR1 && sig != SIGUSR2)
 		l->enough = true;
 }
 
@@ -349,16 +406,19 @@ static void take_signals(struct launcher *l)
 	}
 }
 
-static bool is_over(struct launcher *l)
+/* A descendant that has not reached the card yet still may: it is waited for like any other. */
+static bool is_over(const struct launcher *l)
 {
-	pid_t one;
+	return l->program == 0 && (l->enough || l->alone);
+}
 
-	if (l->program > 0)
-		return false;
-	if (l->enough)
-		return true;
-	return rf_fence_server_pids(l->report.server, &one, 1) == 0 &&
-	       (l->alone || now_ms() - l->ended_ms >= GRACE_MS);
+static void notice(struct launcher *l)
+{
+	if (l->program > 0 || l->noticed)
+		return;
+	l->noticed = true;
+	fprintf(stderr, "ringfence fence: the program has ended, but not all that it started; its "
+			"fence stays for them until they end or this is interrupted\n");
 }
 
 static void serve(struct launcher *l)
@@ -371,7 +431,11 @@ static void serve(struct launcher *l)
 	};
 
 	while (!is_over(l)) {
-		if (poll(p, RF_COUNT(p), l->program > 0 ? -1 : LINGER_MS) <= 0)
+		int n = poll(p, RF_COUNT(p), l->program > 0 || l->noticed ? -1 : NOTICE_MS);
+
+		if (n == 0)
+			notice(l);
+		if (n <= 0)
 			continue;
 		if (p[0].revents)
 			take_signals(l);
@@ -387,7 +451,7 @@ static void serve(struct launcher *l)
 
 int rf_launch(const struct rf_launch_opts *o, char **argv, struct rf_err *err)
 {
-	struct launcher l = { .report_fd = -1, .signal_fd = -1 };
+	struct launcher l = { .folder.fd = -1, .report_fd = -1, .signal_fd = -1, .parent_fd = -1 };
 	rf_auto_free char *page = rf_alloc(sizeof(struct rf_machine));
 	struct rf_machine *m = (struct rf_machine *)page;
 	char library[PATH_MAX];

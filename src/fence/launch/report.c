@@ -5,19 +5,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "fence/dial.h"
-
-int rf_report_listen(int *ret_fd, struct rf_err *err)
-{
-	struct sockaddr_un addr;
-	socklen_t size = rf_fence_address(&addr, "stats", getpid());
-	rf_auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, size) < 0 || listen(fd, 16) < 0)
-		return rf_fail_errno(err, "listen for \"ringfence fence stats\"");
-	*ret_fd = rf_take_fd(fd);
-	return 0;
-}
+#define ANSWERS 8 /* at a time: the fence has other things to do */
 
 static void add(struct rf_buf *b, const void *p, size_t n)
 {
@@ -85,9 +73,12 @@ static void send_report(int fd, int report_fd)
 void rf_report_answer(int listen_fd, const struct rf_report *r)
 {
 	rf_auto_close int report_fd = -1;
-	int fd;
 
-	while ((fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	for (int i = 0; i < ANSWERS; i++) {
+		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
 		if (may_read(fd)) {
 			report_fd = report_fd < 0 ? write_report(r) : report_fd;
 			if (report_fd >= 0)

@@ -1,4 +1,4 @@
-/* What a launcher answers to `ringfence fence stats` on the abstract socket "ringfence/stats/<pid>": a
+/* What a launcher answers to `ringfence fence stats` on the socket "stats.<pid>" beside its other: a
  * memfd that holds a head and, for each card, a card and its processes. Same build, or another version. */
 #ifndef RF_FENCE_LAUNCH_REPORT_H
 #define RF_FENCE_LAUNCH_REPORT_H

@@ -1,16 +1,18 @@
 /* `ringfence fence stats`: asks every launcher that listens on this machine. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 
-#include "fence/dial.h"
 #include "fence/launch/report.h"
 
 #define LAUNCHERS_MAX 1024
-#define NAMES "@ringfence/stats/" /* as /proc/net/unix writes it */
+#define WAIT_MS 1000	  /* for the first that does not answer */
+#define WAIT_AGAIN_MS 100 /* for others: anybody may have made many of them */
 
 struct fence {
 	pid_t launcher;
@@ -19,42 +21,12 @@ struct fence {
 
 struct fences {
 	RF_VEC(struct fence) list;
-	size_t silent;
+	RF_VEC(pid_t) silent;
 };
 
 /* --- asking --- */
 
-static bool known(const pid_t *list, size_t n, pid_t pid)
-{
-	for (size_t i = 0; i < n; i++)
-		if (list[i] == pid)
-			return true;
-	return false;
-}
-
-static size_t find_launchers(pid_t *ret, size_t room)
-{
-	FILE *f = fopen("/proc/net/unix", "re");
-	char *line = NULL;
-	size_t size = 0, n = 0;
-
-	while (f != NULL && n < room && getline(&line, &size, f) > 0) {
-		const char *at = strstr(line, NAMES);
-		int64_t pid = 0;
-
-		/* A connection has the listener's name too. */
-		if (at != NULL &&
-		    rf_str_int(rf_str_trim(rf_str(at + strlen(NAMES))), &pid, NULL) == 0 &&
-		    pid > 0 && pid <= INT32_MAX && !known(ret, n, (pid_t)pid))
-			ret[n++] = (pid_t)pid;
-	}
-	free(line);
-	if (f != NULL)
-		fclose(f);
-	return n;
-}
-
-/* Anybody may bind any name. */
+/* The name may be anybody's. */
 static bool is_launcher(int fd, pid_t pid)
 {
 	struct ucred who = { .pid = 0 };
@@ -84,18 +56,20 @@ static int receive_fd(int fd)
 }
 
 /* 1: here is the report's descriptor, 0: no launcher, or not for us, -1: it does not answer */
-static int ask(pid_t pid, int *ret_fd)
+static int ask(const char *path, pid_t pid, int wait_ms, int *ret_fd)
 {
-	struct sockaddr_un addr;
-	socklen_t size = rf_fence_address(&addr, "stats", pid);
-	struct timeval wait = { .tv_sec = 2 };
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct timeval wait = { .tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000L };
 	rf_auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
 		return 0;
+	memcpy(addr.sun_path, path, strlen(path));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	if (connect(fd, (struct sockaddr *)&addr, size) < 0 || !is_launcher(fd, pid))
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		return errno == EAGAIN ? -1 : 0;
+	if (!is_launcher(fd, pid))
 		return 0;
 	*ret_fd = receive_fd(fd);
 	return *ret_fd >= 0 ? 1 : -1;
@@ -150,23 +124,38 @@ static bool read_report(int fd, struct rf_buf *ret)
 	return is_report(rf_buf_str(ret));
 }
 
+static void ask_at(struct fences *all, const char *path)
+{
+	struct fence f = { .bytes = RF_BUF_INIT };
+	rf_auto_close int fd = -1;
+	int64_t pid = 0;
+	int r;
+
+	if (rf_str_int(rf_str(strrchr(path, '.') + 1), &pid, NULL) < 0 || pid <= 0 ||
+	    pid > INT32_MAX)
+		return;
+	f.launcher = (pid_t)pid;
+	r = ask(path, f.launcher, all->silent.n ? WAIT_AGAIN_MS : WAIT_MS, &fd);
+	if (r > 0 && read_report(fd, &f.bytes)) {
+		rf_vec_push(&all->list, f);
+		return;
+	}
+	rf_buf_done(&f.bytes);
+	if (r != 0)
+		rf_vec_push(&all->silent, f.launcher);
+}
+
+/* Folders that the caller may not look into are skipped; root sees all. */
 static void ask_all(struct fences *all)
 {
-	pid_t pids[LAUNCHERS_MAX];
-	size_t n = find_launchers(pids, RF_COUNT(pids));
+	glob_t found = { .gl_pathc = 0 };
 
-	for (size_t i = 0; i < n; i++) {
-		struct fence f = { .launcher = pids[i], .bytes = RF_BUF_INIT };
-		rf_auto_close int fd = -1;
-		int r = ask(pids[i], &fd);
-
-		if (r > 0 && read_report(fd, &f.bytes)) {
-			rf_vec_push(&all->list, f);
-			continue;
-		}
-		rf_buf_done(&f.bytes);
-		all->silent += r != 0;
-	}
+	glob("/run/ringfence/stats.*", 0, NULL, &found);
+	glob("/tmp/ringfence-*/stats.*", GLOB_APPEND, NULL, &found);
+	glob("/run/user/*/ringfence/stats.*", GLOB_APPEND, NULL, &found);
+	for (size_t i = 0; i < found.gl_pathc && i < LAUNCHERS_MAX; i++)
+		ask_at(all, found.gl_pathv[i]);
+	globfree(&found);
 }
 
 /* --- walking through what was read --- */
@@ -290,7 +279,12 @@ static void json_all(struct rf_buf *b, const struct fences *all)
 		rf_buf_puts(b, i ? "," : "");
 		json_fence(b, &all->list.at[i]);
 	}
-	rf_buf_puts(b, all->list.n ? "\n]\n" : "]\n");
+	for (size_t i = 0; i < all->silent.n; i++)
+		rf_buf_printf(b,
+			      "%s\n  {\"name\": null, \"launcher\": %d, \"answers\": false, "
+			      "\"cards\": []}",
+			      all->list.n + i ? "," : "", (int)all->silent.at[i]);
+	rf_buf_puts(b, all->list.n + all->silent.n ? "\n]\n" : "]\n");
 }
 
 /* --- table --- */
@@ -391,21 +385,24 @@ static void table_all(struct rf_buf *b, const struct fences *all)
 				      RF_LIT("GPU TIME"), RF_LIT("SHARE"), RF_LIT("HELD"),
 				      RF_LIT("REFUSALS") } };
 
-	if (all->list.n == 0) {
+	if (all->list.n == 0 && all->silent.n == 0)
 		rf_buf_puts(b, "no fence runs here\n");
-		return;
-	}
 	rf_vec_push(&t.rows, head);
 	for (size_t i = 0; i < all->list.n; i++)
 		add_fence(&t, &all->list.at[i]);
-	write_table(b, &t);
+	if (all->list.n > 0)
+		write_table(b, &t);
+	for (size_t i = 0; i < all->silent.n; i++)
+		rf_buf_printf(b,
+			      "launcher %d does not answer: it is stopped, or of another version\n",
+			      (int)all->silent.at[i]);
 	rf_vec_done(&t.rows);
 }
 
 int rf_launch_stats(bool json, struct rf_err *err)
 {
 	rf_auto(buf) b = RF_BUF_INIT;
-	struct fences all = { .list = RF_VEC_INIT };
+	struct fences all = { .list = RF_VEC_INIT, .silent = RF_VEC_INIT };
 
 	ask_all(&all);
 	if (json)
@@ -413,12 +410,9 @@ int rf_launch_stats(bool json, struct rf_err *err)
 	else
 		table_all(&b, &all);
 	fwrite(b.p, 1, b.n, stdout);
-	if (all.silent > 0)
-		fprintf(stderr,
-			"ringfence fence: %zu launcher%s did not answer, or of another version\n",
-			all.silent, all.silent == 1 ? "" : "s");
 	for (size_t i = 0; i < all.list.n; i++)
 		rf_buf_done(&all.list.at[i].bytes);
 	rf_vec_done(&all.list);
+	rf_vec_done(&all.silent);
 	return 0;
 }

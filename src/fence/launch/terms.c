@@ -129,3 +129,43 @@ int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,
 	}
 	return rf_fence_limits_fill(ret, cards, n, err);
 }
+
+/* CUDA takes the beginning of a UUID too, and stops at the first word that names no card. */
+static const struct rf_gpu_card *card_seen(const struct rf_machine *m, struct rf_str word)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		struct rf_str uuid = rf_str(m->cards[i].uuid);
+
+		if (is_called(&m->cards[i], word) ||
+		    (word.n > 4 && word.n < uuid.n && rf_str_ieq(rf_str_n(uuid.p, word.n), word)))
+			return &m->cards[i];
+	}
+	return NULL;
+}
+
+static bool is_inside(const struct rf_fence_limits *limits, const char *uuid)
+{
+	for (uint32_t i = 0; i < limits->count; i++)
+		if (strcmp(limits->card[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+int rf_terms_check_visible(const char *visible, const struct rf_machine *m,
+			   const struct rf_fence_limits *limits, struct rf_err *err)
+{
+	struct rf_str rest = rf_str(visible ? visible : ""), word;
+	const struct rf_gpu_card *card;
+	bool more;
+
+	do {
+		more = rf_str_cut(&rest, ',', &word);
+		card = card_seen(m, rf_str_trim(word));
+		if (card != NULL && !is_inside(limits, card->uuid))
+			return rf_fail(err, RF_INVALID,
+				       "CUDA_VISIBLE_DEVICES=%.200s names card %d, which is not in "
+				       "this fence; say --card %.200s, or unset the variable",
+				       visible, card->index, visible);
+	} while (more && card != NULL);
+	return 0;
+}

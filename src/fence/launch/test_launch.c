@@ -1,22 +1,24 @@
-/* The launcher's parts: words to limits, and the election of an arbiter. In a network namespace of its own,
- * where nobody else's arbiter listens. */
+/* The launcher's parts: words to limits, folders, and the election of an arbiter. In a mount namespace of
+ * its own, where nobody else's arbiter listens. */
 #include "fence/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "fence/dial.h"
 #include "fence/launch/registry.h"
+#include "fence/test/alone.h"
 
 #define GIB ((int64_t)1 << 30)
 
@@ -91,6 +93,166 @@ static void words_that_make_no_sense_are_explained(void **state)
 	refuses((struct rf_launch_opts){ .cards = "1" }, "0 (GPU-");
 	refuses((struct rf_launch_opts){ .cards = "" }, "this machine has");
 	refuses((struct rf_launch_opts){ .priority = 5000 }, "-1000 to 1000");
+}
+
+static void only_cards_of_the_fence_may_be_made_visible(void **state)
+{
+	struct rf_fence_limits l = read_terms((struct rf_launch_opts){ .cards = "0" });
+	const char *const good[] = { NULL,
+				     "",
+				     "0",
+				     "-1",
+				     "0,-1,3",
+				     "GPU-00000000-0000-0000-0000-000000000001",
+				     "gpu-00000000-0000-0000-0000-000000000001,nonsense,3" };
+	const char *const bad[] = { "3", "0,3", "GPU-00000000-0000-0000-0000-000000000002" };
+	struct rf_err err = RF_ERR_INIT;
+
+	for (size_t i = 0; i < RF_COUNT(good); i++)
+		assert_int_equal(rf_terms_check_visible(good[i], &two, &l, &err), 0);
+	for (size_t i = 0; i < RF_COUNT(bad); i++) {
+		assert_true(rf_terms_check_visible(bad[i], &two, &l, &err) < 0);
+		assert_non_null(strstr(err.msg, "names card 3"));
+	}
+	l = read_terms((struct rf_launch_opts){ .cards = "all" });
+	assert_int_equal(rf_terms_check_visible("3,0", &two, &l, &err), 0);
+}
+
+/* --- folders and who listens there --- */
+
+static struct rf_folder open_folder(void)
+{
+	struct rf_folder f;
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_folder_open(&f, &err) < 0)
+		fail_msg("%s", err.msg);
+	return f;
+}
+
+static void a_folder_that_others_can_write_in_is_not_used(void **state)
+{
+	struct rf_folder f = open_folder();
+
+	assert_int_equal(f.which, 0); /* in its own /run everybody is root */
+	close(f.fd);
+	assert_int_equal(chmod("/run/ringfence", 0775), 0);
+	assert_int_equal(rf_fence_folder_open(0), -1);
+	assert_int_equal(chmod("/run/ringfence", 0755), 0);
+	assert_int_equal(rename("/run/ringfence", "/run/other"), 0);
+	assert_int_equal(symlink("/run/other", "/run/ringfence"), 0);
+	assert_int_equal(rf_fence_folder_open(0), -1);
+	assert_int_equal(unlink("/run/ringfence"), 0);
+	assert_int_equal(rename("/run/other", "/run/ringfence"), 0);
+	if (chown("/run/ringfence", 1, 1) == 0) { /* not as root in name only */
+		assert_int_equal(rf_fence_folder_open(0), -1);
+		assert_int_equal(chown("/run/ringfence", 0, 0), 0);
+	}
+	f = open_folder();
+	assert_int_equal(f.which, 0);
+	close(f.fd);
+}
+
+static int listen_as(const struct rf_folder *f, const char *what, pid_t pid)
+{
+	char name[32];
+	int fd = -1;
+
+	snprintf(name, sizeof(name), "%s.%d", what, (int)pid);
+	assert_int_equal(rf_folder_listen(f, name, 8, &fd, NULL), 0);
+	return fd;
+}
+
+static bool is_there(const struct rf_folder *f, const char *what, pid_t pid)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s.%d", what, (int)pid);
+	return faccessat(f->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* A number that no process has: this one's is gone. */
+static pid_t nobody(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+static void what_killed_launchers_leave_is_removed(void **state)
+{
+	struct rf_folder f = open_folder();
+	pid_t gone = nobody(), heard = nobody();
+	int far = listen_as(&f, "fence", heard); /* as from another pid namespace */
+
+	close(listen_as(&f, "fence", gone));
+	close(listen_as(&f, "stats", gone));
+	close(listen_as(&f, "fence", getpid())); /* not listening just yet */
+	rf_folder_sweep(&f);
+	assert_false(is_there(&f, "fence", gone));
+	assert_false(is_there(&f, "stats", gone));
+	assert_true(is_there(&f, "fence", getpid()));
+	assert_true(heard == gone || is_there(&f, "fence", heard));
+	close(far);
+	rf_folder_sweep(&f);
+	assert_false(is_there(&f, "fence", heard));
+	close(f.fd);
+}
+
+/* Who a child of this process takes for its launcher; 0: nobody. */
+static pid_t launcher_of_child(void)
+{
+	int tell[2];
+	pid_t who = 0, pid;
+
+	assert_int_equal(pipe2(tell, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		rf_fence_dial(&who);
+		_exit(write(tell[1], &who, sizeof(who)) == sizeof(who) ? 0 : 1);
+	}
+	assert_int_equal(read(tell[0], &who, sizeof(who)), sizeof(who));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(tell[0]);
+	close(tell[1]);
+	return who;
+}
+
+static void a_launcher_is_believed_by_its_place_not_by_its_name(void **state)
+{
+	struct rf_folder f = open_folder();
+	pid_t me = getpid(), liar;
+	int fd = listen_as(&f, "fence", me), ready[2];
+	char c;
+
+	assert_int_equal(launcher_of_child(), me);
+	close(fd);
+	assert_int_equal(launcher_of_child(), 0); /* the name is there, but nobody listens */
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	liar = fork();
+	if (liar == 0) {
+		listen_as(&f, "fence", me);
+		if (write(ready[1], "r", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	assert_int_equal(launcher_of_child(), 0);
+	kill(liar, SIGKILL);
+	assert_int_equal(waitpid(liar, NULL, 0), liar);
+	assert_int_equal(chmod("/run/ringfence", 0777), 0);
+	fd = listen_as(&f, "fence", me);
+	assert_int_equal(launcher_of_child(), 0);
+	assert_int_equal(chmod("/run/ringfence", 0755), 0);
+	assert_int_equal(launcher_of_child(), me);
+	close(fd);
+	close(ready[0]);
+	close(ready[1]);
+	rf_folder_sweep(&f);
+	close(f.fd);
 }
 
 /* --- the arbiter's election --- */
@@ -274,14 +436,115 @@ static void one_that_pauses_lets_others_elect(void **state)
 	finish(&a);
 }
 
+static void a_killed_arbiter_leaves_no_name_behind(void **state)
+{
+	struct other a = start_other();
+	struct rf_registry *r;
+	int ledger;
+
+	assert_int_equal(next_word(NULL, &a), 'g');
+	kill(a.pid, SIGKILL);
+	assert_int_equal(waitpid(a.pid, NULL, 0), a.pid);
+	close(a.in);
+	close(a.out);
+	r = open_registry(&ledger);
+	take(r, true);
+	a = start_other();
+	assert_int_equal(next_word(r, &a), 'g');
+	rf_registry_close(r);
+	close(ledger);
+	finish(&a);
+}
+
+static void an_arbiter_by_itself_serves_others(void **state)
+{
+	struct rf_registry *r = NULL;
+	struct other a = start_other(), b;
+	int gate, desk;
+
+	assert_int_equal(next_word(NULL, &a), 'g');
+	/* It waits for the one that is there. */
+	assert_int_equal(rf_registry_open(NULL, -1, &r, NULL), 0);
+	finish(&a);
+	while (access("/run/ringfence/arbiter", F_OK) < 0) {
+		struct pollfd p = { .fd = rf_registry_fd(r), .events = POLLIN };
+
+		assert_true(poll(&p, 1, -1) > 0);
+		rf_registry_turn(r);
+	}
+	b = start_other();
+	assert_int_equal(next_word(r, &b), 'g');
+	assert_true(rf_registry_changed(r, &gate, &desk));
+	assert_true(gate < 0 && desk < 0);
+	finish(&b);
+	rf_registry_close(r);
+}
+
+static void all_that_was_promised_of_a_card_is_told(void **state)
+{
+	struct other a = start_other();
+	struct rf_registry *r;
+	int ledger;
+
+	assert_int_equal(next_word(NULL, &a), 'g');
+	r = open_registry(&ledger);
+	take(r, true);
+	assert_int_equal(rf_registry_promised(r, 0), 1000);
+	struct other b = start_other();
+	assert_int_equal(next_word(r, &b), 'g');
+	rf_registry_close(r);
+	close(ledger);
+	finish(&a); /* b is alone, then with us */
+	assert_int_equal(next_word(NULL, &b), 'x');
+	assert_int_equal(next_word(NULL, &b), 'g');
+	r = open_registry(&ledger);
+	assert_int_equal(rf_registry_promised(r, 0), 1000);
+	rf_registry_close(r);
+	close(ledger);
+	finish(&b);
+}
+
 static int dial_arbiter(void)
 {
-	struct sockaddr_un addr;
-	socklen_t size = rf_fence_address(&addr, "arbiter", 0);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "/run/ringfence/arbiter" };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(connect(fd, (struct sockaddr *)&addr, size), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	return fd;
+}
+
+/* What the arbiter says to one that has not asked; -1: it hung up. */
+static int hear_unasked(struct rf_registry *r, int fd)
+{
+	struct rf_registry_reply reply = { .magic = 0 };
+	struct pollfd p[] = { { .fd = rf_registry_fd(r), .events = POLLIN },
+			      { .fd = fd, .events = POLLIN } };
+
+	while (!(p[1].revents & (POLLIN | POLLHUP))) {
+		assert_true(poll(p, 2, -1) > 0);
+		rf_registry_turn(r);
+	}
+	return recv(fd, &reply, sizeof(reply), 0) > 0 ? (int)reply.status : -1;
+}
+
+static void who_comes_and_does_not_ask_takes_nobodys_place(void **state)
+{
+	int ledger, fds[33];
+	struct rf_registry *r = open_registry(&ledger);
+
+	for (size_t i = 0; i < RF_COUNT(fds); i++)
+		fds[i] = dial_arbiter();
+	/* The last is one too many of its user, and told so at once; the others are late some day. */
+	assert_int_equal(hear_unasked(r, fds[32]), RF_REGISTRY_FULL);
+	for (size_t i = 0; i < 32; i++)
+		assert_int_equal(hear_unasked(r, fds[i]), -1);
+	for (size_t i = 0; i < RF_COUNT(fds); i++)
+		close(fds[i]);
+	struct other a = start_other();
+	assert_int_equal(next_word(r, &a), 'g');
+	rf_registry_close(r);
+	close(ledger);
+	finish(&a);
 }
 
 /* The status of the answer; -1: the arbiter hung up. */
@@ -346,13 +609,43 @@ static void nonsense_does_not_reach_the_arbiter(void **state)
 	close(ledger);
 }
 
+/* --- stats --- */
+
+static void a_crowd_that_asks_for_stats_does_not_hold_the_fence_up(void **state)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "/run/ringfence/stats.1" };
+	struct rf_folder f = open_folder();
+	struct rf_report report = { .name = "crowded" };
+	int door = listen_as(&f, "stats", 1), fds[20], answered = 0;
+	char c;
+
+	for (size_t i = 0; i < RF_COUNT(fds); i++) {
+		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		/* The last few find the backlog full. */
+		if (connect(fds[i], (struct sockaddr *)&addr, sizeof(addr)) < 0)
+			assert_int_equal(errno, EAGAIN);
+	}
+	rf_report_answer(door, &report);
+	for (size_t i = 0; i < RF_COUNT(fds); i++)
+		answered += recv(fds[i], &c, 1, 0) == 1;
+	assert_int_equal(answered, 8);
+	rf_report_answer(door, &report);
+	for (size_t i = 0; i < RF_COUNT(fds); i++) {
+		answered += recv(fds[i], &c, 1, 0) == 1;
+		close(fds[i]);
+	}
+	assert_true(answered > 8);
+	close(door);
+	rf_folder_remove(&f, "stats.1");
+	close(f.fd);
+}
+
 static int alone(void **state)
 {
-	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
-		print_message("# no network namespace is to be had\n");
-		return 1;
-	}
-	return 0;
+	if (go_alone())
+		return 0;
+	print_message("# no mount namespace is to be had\n");
+	return 1;
 }
 
 int main(void)
@@ -360,9 +653,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_become_limits),
 		cmocka_unit_test(words_that_make_no_sense_are_explained),
+		cmocka_unit_test(only_cards_of_the_fence_may_be_made_visible),
+		cmocka_unit_test(a_folder_that_others_can_write_in_is_not_used),
+		cmocka_unit_test(what_killed_launchers_leave_is_removed),
+		cmocka_unit_test(a_launcher_is_believed_by_its_place_not_by_its_name),
 		cmocka_unit_test(when_the_arbiter_goes_another_is_elected),
 		cmocka_unit_test(one_that_pauses_lets_others_elect),
+		cmocka_unit_test(a_killed_arbiter_leaves_no_name_behind),
+		cmocka_unit_test(an_arbiter_by_itself_serves_others),
+		cmocka_unit_test(all_that_was_promised_of_a_card_is_told),
+		cmocka_unit_test(who_comes_and_does_not_ask_takes_nobodys_place),
 		cmocka_unit_test(nonsense_does_not_reach_the_arbiter),
+		cmocka_unit_test(a_crowd_that_asks_for_stats_does_not_hold_the_fence_up),
 	};
 
 	return cmocka_run_group_tests(tests, alone, NULL);

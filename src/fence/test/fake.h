@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define FAKE_DEVICES 2
-#define FAKE_TOTAL ((uint64_t)1 << 30)
+#define FAKE_TOTAL ((uint64_t)4 << 30)
 #define FAKE_POOL_STEP ((uint64_t)32 << 20)
 #define FAKE_UUID_0 "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 #define FAKE_UUID_1 "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f"
@@ -28,6 +28,8 @@ const void *fake_pointer(const char *name); /* the driver's own function */
 void fake_unexported(bool on); /* cuGetProcAddress hands out pointers dlsym does not know */
 void fake_pool_step(uint64_t bytes);   /* by which pools grow */
 void fake_pool_wasteful(bool on);      /* nothing shares a step with more than 1 MiB */
+void fake_pool_stuck(bool on);	       /* no stream comes to its frees: nothing can be trimmed */
+void fake_pool_scattered(bool on);     /* idle bytes are of no use */
 unsigned fake_pool_questions(void);    /* how often pools were asked, since the last call */
 unsigned fake_graph_trims(void);       /* how often graph memory was trimmed */
 #pragma GCC visibility pop

@@ -542,7 +542,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 }
 static uint64_t pool_step = FAKE_POOL_STEP;
 static unsigned pool_questions;
-static bool pool_wasteful;
+static bool pool_wasteful, pool_stuck, pool_scattered;
 void fake_pool_step(uint64_t bytes)
 {
 	pool_step = bytes;
@@ -550,6 +550,14 @@ void fake_pool_step(uint64_t bytes)
 void fake_pool_wasteful(bool on)
 {
 	pool_wasteful = on;
+}
+void fake_pool_stuck(bool on)
+{
+	pool_stuck = on;
+}
+void fake_pool_scattered(bool on)
+{
+	pool_scattered = on;
 }
 unsigned fake_pool_questions(void)
 {
@@ -560,7 +568,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	uint64_t least = (pool->used + pool_step - 1) / pool_step * pool_step;
 
 	pthread_mutex_lock(&lock);
-	if (least < pool->reserved && keep < pool->reserved) {
+	if (least < pool->reserved && keep < pool->reserved && !pool_stuck) {
 		count(pool->dev, -(int64_t)(pool->reserved - least));
 		pool->reserved = least;
 	}
@@ -601,7 +609,7 @@ static CUresult pooled(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstr
 	if (pool_wasteful && bytes > 1 << 20)
 		bytes = step;
 	pthread_mutex_lock(&lock);
-	if (pool->used + bytes > pool->reserved && !pool->host) {
+	if ((pool->used + bytes > pool->reserved || pool_scattered) && !pool->host) {
 		count(pool->dev, (int64_t)step);
 		pool->reserved += step;
 	}
@@ -652,9 +660,24 @@ CUresult cuStreamIsCapturing_ptsz(CUstream stream, int *status)
 {
 	return cuStreamIsCapturing(stream, status);
 }
+CUresult cuStreamQuery(CUstream stream)
+{
+	return pool_stuck ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+/* Waits for ever for a stream that is stuck. */
+static CUresult wait_for(void)
+{
+	while (pool_stuck)
+		pause();
+	return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize(void)
+{
+	return wait_for();
+}
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	return CUDA_SUCCESS;
+	return wait_for();
 }
 CUresult cuStreamSynchronize_ptsz(CUstream stream)
 {

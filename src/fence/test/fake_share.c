@@ -306,11 +306,14 @@ CUresult cuGreenCtxCreate(rf_green_ctx *ctx, rf_resources desc, CUdevice dev, un
 	CUcontext primary;
 	CUresult r = cuDevicePrimaryCtxRetain(&primary, dev);
 
+	if (r == CUDA_SUCCESS)
+		fake_context_grow(primary, 6 * MIB);
 	*ctx = (rf_green_ctx)primary;
 	return r;
 }
 CUresult cuGreenCtxDestroy(rf_green_ctx ctx)
 {
+	fake_context_grow((CUcontext)ctx, -(int64_t)(6 * MIB));
 	return cuDevicePrimaryCtxRelease_v2(0);
 }
 

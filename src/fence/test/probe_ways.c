@@ -14,6 +14,7 @@
 #define MIB ((uint64_t)1 << 20)
 #define CAP (256 * MIB)
 #define CONTEXT (30 * MIB) /* where the agent said so */
+#define GREEN (6 * MIB)
 #define CHECK(cond)                                                                                \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
@@ -418,18 +419,18 @@ static void primary(void)
 	OK(cuDevicePrimaryCtxRetain(&b, 0));
 	CHECK(a == b && holds(CONTEXT));
 	OK(cuGreenCtxCreate(&green, NULL, 0, 0));
-	CHECK(holds(CONTEXT)); /* a part of the primary one */
+	CHECK(holds(CONTEXT + GREEN)); /* a part of the primary one, and a little */
 	OK(cuDevicePrimaryCtxRelease_v2(0));
 	OK(cuDevicePrimaryCtxRelease_v2(0));
-	CHECK(holds(CONTEXT)); /* kept by the green one */
+	CHECK(holds(CONTEXT + GREEN)); /* kept by the green one */
 	OK(cuGreenCtxDestroy(green));
 	CHECK(holds(0));
 	OK(cuGreenCtxCreate(&green, NULL, 0, 0)); /* brings it to life */
-	CHECK(holds(CONTEXT));
+	CHECK(holds(CONTEXT + GREEN));
 	OK(cuDevicePrimaryCtxRetain(&a, 0));
 	OK(cuCtxSetCurrent(a));
 	OK(cuMemAlloc_v2(&p, 100 * MIB));
-	CHECK(holds(CONTEXT + 100 * MIB));
+	CHECK(holds(CONTEXT + GREEN + 100 * MIB));
 	OK(cuDevicePrimaryCtxReset_v2(0));
 	CHECK(holds(0));
 	OK(cuDevicePrimaryCtxRetain(&a, 0));

@@ -18,8 +18,9 @@ token=$(kubectl -n default create token scraper) other=$(kubectl -n default crea
 says "nobody reads without a token" 401 scrape ""
 says "nor with one that is not good" 401 scrape "${token%?????}aaaaa"
 says "nor without the right to" 403 scrape "$other"
-booked() { scrape "$token" | grep -q 'ringfence_container_gpu_memory_used_bytes{tenant="green",namespace="green",pod="busy",container="main",card="gpu-[01]",node="'"$node"'"} 10737418240$'; }
-check "who may, reads what the pod has booked, to the byte" eventually 20 booked
+booked() { scrape "$token" | grep -q 'ringfence_container_gpu_memory_used_bytes{tenant="green",namespace="green",pod="busy",container="main",card="gpu-[01]",node="'"$node"'"} '$((10737418240 + context))'$'; }
+context=$((524 << 20)) # of an H200
+check "who may, reads what the pod has booked with its context, to the byte" eventually 20 booked
 series() { scrape "$token" | grep "^ringfence_container_gpu_$1{.*pod=\"busy\""; }
 says "its cap" "} 21474836480" series memory_cap_bytes
 says "and its share of time" "} 0.250" series compute_allocated_ratio

@@ -21,12 +21,22 @@ says "and held by the agent" ringfence.io/prepared json '{.metadata.finalizers}'
 says "the pod says so too" "$claim" json '{.status.extendedResourceClaimStatus.resourceClaimName}' -n red pod calm
 check "the container's CDI device is on the node" on_node "$node" sh -c 'ls /var/run/cdi | grep -q ringfence'
 says "inside, the share is the whole card" "memory total: 20480 MiB" kubectl -n red logs calm
+says "of which the driver has its part" "memory free: 19956 MiB" kubectl -n red logs calm
 
 check "a neighbour asks for more than its share" apply blue greedy "$share" "$demo --memory 30Gi --step 1Gi"
 check "it ends" eventually 40 pod_ended blue greedy
 says "with an out-of-memory error at its cap" CUDA_ERROR_OUT_OF_MEMORY kubectl -n blue logs greedy
 check "both were on one card" test "$(granted blue greedy 2>/dev/null || events_of blue greedy | grep -o 'gpu-[01]' | head -n 1)" != ""
 check "the first goes on" phase_is red calm Running
+
+with() { # VALUE: JSON of a pod, with that annotation
+	sed "s|\"metadata\":{|&\"annotations\":{\"ringfence.io/burst\":\"$1\"},|"
+}
+bursting() { pod blue burst "$share" "$demo --memory 19Gi --loops 3" | with true | kubectl apply -f -; }
+vague() { pod blue vague "$share" "$demo --info" | with maybe | kubectl apply -f -; }
+check "one that may use what others leave idle is accepted" bursting
+check "and ends well" succeeds 60 blue burst
+refuses "whether it may is true or false" 'ringfence.io/burst: "maybe" is neither "true"' vague
 
 bare="exec env -i LD_LIBRARY_PATH=/ringfence/lib RINGFENCE_SIM=/ringfence/dev $demo"
 for case in "thief OverMemoryCap 40Gi" "sneak FenceBypassed 1Gi"; do
