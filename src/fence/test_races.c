@@ -320,6 +320,6 @@ int main(void)
 	unlink("held");
 	unlink("ledger");
 	CHECK(chdir("/") == 0 && rmdir(folder) == 0);
-	printf("no races\n");
+	printf("1..1\nok 1 - no races\n");
 	return 0;
 }
