@@ -6,8 +6,8 @@
 const struct rf_verb *const RF_VERBS[] = {
 	&RF_VERB_UP,      &RF_VERB_TENANT,    &RF_VERB_RUN,        &RF_VERB_PS,      &RF_VERB_GPUS,
 	&RF_VERB_WHY,     &RF_VERB_SIM,       &RF_VERB_APISERVER,  &RF_VERB_CONTROL, &RF_VERB_NODE,
-	&RF_VERB_FENCE,   &RF_VERB_VERSION,   &RF_VERB_COMPLETION, &RF_VERB_SHIM,    &RF_VERB_MAN,
-	NULL,
+	&RF_VERB_FENCE,   &RF_VERB_POLICY,    &RF_VERB_VERSION,    &RF_VERB_COMPLETION, &RF_VERB_SHIM,
+	&RF_VERB_MAN,     NULL,
 };
 
 static void print(FILE *to, const struct rf_buf *text)

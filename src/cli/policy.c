@@ -1,0 +1,116 @@
+/* `ringfence policy`: policies in Rego, checked, asked, tested and measured from the command line. */
+#include "cli/policy.h"
+
+struct rf_policy_opts rf_policy_opt = { .count = 1000 };
+
+void rf_policy_print_errors(FILE *to, const struct rf_ra_errors *e)
+{
+	rf_auto(buf) b = RF_BUF_INIT;
+
+	rf_ra_print_errors(&b, e);
+	fwrite(b.p, 1, b.n, to);
+}
+
+/* Errors as an answer: they have been shown, the answer only counts them. */
+static int told(const struct rf_ra_errors *e, const char *what, const char *hint, struct rf_err *err)
+{
+	fflush(stdout);
+	rf_policy_print_errors(stderr, e);
+	return rf_fail(err, RF_INVALID, "%s has %u error%s, shown above%s", what, e->n, e->n == 1 ? "" : "s",
+		       hint);
+}
+
+int rf_policy_compile(struct rf_arena *a, const struct rf_policy_files *f, struct rf_rego **ret,
+		      struct rf_err *err)
+{
+	struct rf_ra_errors errors = { .arena = a };
+
+	if (f->n_other > 0)
+		return rf_fail(err, RF_BAD_REQUEST, "%.*s is neither a policy (.rego) nor data (.json, .yaml, .yml)",
+			       RF_STR(f->other[0]));
+	if (rf_rego_compile(f->source, f->n, &f->data, ret, &errors) < 0)
+		return told(&errors, "the policy",
+			    rf_policy_opt.v0 ? "" : "; policies written for OPA before 1.0 need --v0", err);
+	return 0;
+}
+
+int rf_policy_prepare(struct rf_arena *a, struct rf_rego *r, struct rf_str query,
+		      struct rf_rego_query **ret, struct rf_err *err)
+{
+	struct rf_ra_errors errors = { .arena = a };
+
+	if (rf_rego_prepare(r, query, rf_policy_version(), ret, &errors) < 0)
+		return told(&errors, "the query", "", err);
+	return 0;
+}
+
+int rf_policy_close(const struct rf_rego_tally *t)
+{
+	printf("%zu passed, %zu failed, %zu skipped\n", t->passed, t->failed, t->skipped);
+	return t->failed > 0;
+}
+
+static const struct {
+	const char *name;
+	rf_policy_sub *run;
+	const char *asks; /* what it needs at least one of */
+} SUBS[] = {
+	{ "check", rf_policy_check, "files or folders: ringfence policy check policies/" },
+	{ "eval", rf_policy_eval, "a query: ringfence policy eval -d policies/ -i input.json data.example.allow" },
+	{ "test", rf_policy_test, "files or folders: ringfence policy test policies/" },
+	{ "fmt", rf_policy_fmt, "files or folders: ringfence policy fmt -d policies/" },
+	{ "conformance", rf_policy_conformance, "a folder of OPA's cases: ringfence policy conformance cases/v1" },
+	{ "podsecurity", rf_policy_podsecurity, "a folder of fixtures: ringfence policy podsecurity testdata/" },
+	{ "verify", rf_policy_verify, "a folder of Gatekeeper suites: ringfence policy verify library/" },
+	{ "bench", rf_policy_bench, "a query: ringfence policy bench -d policies/ -i input.json data.example.allow" },
+};
+
+static int run(int argc, char **argv, struct rf_err *err)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	if (argc == 0)
+		return rf_fail(err, RF_BAD_REQUEST, "say what: ringfence policy %s", RF_VERB_POLICY.subs);
+	for (size_t i = 0; i < RF_COUNT(SUBS); i++) {
+		if (strcmp(argv[0], SUBS[i].name) != 0)
+			continue;
+		if (argc == 1)
+			return rf_fail(err, RF_BAD_REQUEST, "%s needs %s", SUBS[i].name, SUBS[i].asks);
+		return SUBS[i].run(&a, argc - 1, argv + 1, err);
+	}
+	return rf_fail(err, RF_BAD_REQUEST, "there is no \"policy %s\"; there are %s", argv[0], RF_VERB_POLICY.subs);
+}
+
+static const struct rf_opt OPTS[] = {
+	{ "data", 'd', RF_OPT_FLAG, &rf_policy_opt.data, NULL,
+	  "eval, bench: files and folders of policies and data follow; fmt -d: as --diff" },
+	{ "input", 'i', RF_OPT_STR, &rf_policy_opt.input, "FILE", "eval, bench: the input, JSON or YAML" },
+	{ "output", 'o', RF_OPT_STR, &rf_policy_opt.output, "json|pretty", "eval: how to print (default json)" },
+	{ "v0", 0, RF_OPT_FLAG, &rf_policy_opt.v0, NULL, "policies are in the language of OPA before 1.0" },
+	{ "strict", 0, RF_OPT_FLAG, &rf_policy_opt.strict, NULL, "eval: an error of a builtin ends the evaluation" },
+	{ "write", 'w', RF_OPT_FLAG, &rf_policy_opt.write, NULL, "fmt: change the files" },
+	{ "diff", 0, RF_OPT_FLAG, &rf_policy_opt.diff, NULL, "fmt: show what would change, exit 1 if anything" },
+	{ "verbose", 'v', RF_OPT_FLAG, &rf_policy_opt.verbose, NULL, "conformance, test: every case by name" },
+	{ "count", 0, RF_OPT_INT, &rf_policy_opt.count, "N", "bench: how many evaluations (default 1000)" },
+};
+
+const struct rf_verb RF_VERB_POLICY = {
+	.name = "policy",
+	.summary = "Check, ask, test and measure policies written in Rego",
+	.usage = "check FILES | eval -d FILES [-i INPUT] QUERY | test FILES | fmt [-w|-d] FILES | bench -d FILES "
+		 "[-i INPUT] QUERY | conformance DIR | podsecurity DIR | verify DIR",
+	.details = "FILES are files and folders. Of a folder all .rego files are read; eval, test and bench also merge\n"
+		   "its .json, .yaml and .yml files into data: a/b/data.json of the folder named goes to data.a.b.\n"
+		   "The query is the word that is no file or folder (if all are, the last one).\n"
+		   "conformance runs OPA's own cases; below a folder named v0 they are read as v0.\n"
+		   "podsecurity judges <level>/<version>/{pass,fail}/*.yaml as the latest version does.\n"
+		   "verify runs Gatekeeper's suites as gator does.\n"
+		   "What judges exits 0 only if nothing failed.\n\n"
+		   "Examples:\n"
+		   "  ringfence policy check policies/\n"
+		   "  ringfence policy eval -d policies/ -i pod.yaml 'data.kubernetes.admission.deny'\n"
+		   "  ringfence policy test policies/",
+	.subs = "check eval test fmt bench conformance podsecurity verify",
+	RF_VERB_OPTS(OPTS),
+	.run = run,
+};

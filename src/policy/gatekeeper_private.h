@@ -1,0 +1,52 @@
+/* Shared by gatekeeper.c, match.c and suite.c. */
+#ifndef RF_POLICY_GATEKEEPER_PRIVATE_H
+#define RF_POLICY_GATEKEEPER_PRIVATE_H
+
+#include "policy/gatekeeper.h"
+
+/* A member that is there and not null. */
+static inline bool rf_gk_get(struct rf_rv object, const char *key, struct rf_rv *ret)
+{
+	struct rf_rv v;
+
+	if (object.type != RF_RV_OBJECT || !rf_rv_get_str(object, rf_str(key), &v) ||
+	    v.type == RF_RV_NULL)
+		return false;
+	*ret = v;
+	return true;
+}
+
+static inline struct rf_str rf_gk_str(struct rf_rv object, const char *key)
+{
+	struct rf_rv v;
+
+	return rf_gk_get(object, key, &v) && v.type == RF_RV_STRING ? rf_rv_text(v) : RF_STR_EMPTY;
+}
+
+/* What a match is asked about: one object, and where it is. */
+struct rf_gk_subject {
+	struct rf_str group, kind, name, generate_name;
+	struct rf_str namespace; /* empty: cluster scope */
+	struct rf_rv labels;
+	struct rf_rv namespace_object; /* null: not known */
+};
+
+/* A match that has a wrong shape would match nothing and let everything pass, so it is refused early. */
+int rf_gk_match_check(struct rf_rv match, struct rf_err *err);
+/* 1, 0, or an error: it cannot be said. match has been checked. */
+int rf_gk_match(struct rf_rv match, const struct rf_gk_subject *s, struct rf_err *err);
+
+/* "apps/v1" is "apps" and "v1"; "v1" is "" and "v1". */
+static inline void rf_gk_split_gv(struct rf_str gv, struct rf_str *group, struct rf_str *version)
+{
+	struct rf_str rest = gv;
+
+	if (rf_str_cut(&rest, '/', group)) {
+		*version = rest;
+		return;
+	}
+	*group = RF_STR_EMPTY;
+	*version = gv;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* Rego: policies in, verdicts out. Depends on base and codec (RE2 and OpenSSL inside some builtins).
+ *
+ *	struct rf_rego *r;
+ *	rf_rego_compile(&opts, sources, n, data, &r, errors)       once for all policies
+ *	rf_rego_prepare(r, "data.kubernetes.admission.deny", ...)  once per query
+ *	rf_rego_eval(query, &run, &result, err)                    any number, any thread
+ *
+ * A compiled policy is never changed and may be used by any number of threads at once. An evaluation
+ * has an arena with a cap and a number of steps; whichever is used up first ends it with RF_EXHAUSTED. */
+#ifndef RF_POLICY_REGO_H
+#define RF_POLICY_REGO_H
+
+#include "policy/rego/ast.h"
+#include "policy/rego/builtin.h"
+
+struct rf_rego;
+struct rf_rego_query;
+
+struct rf_rego_source {
+	struct rf_str file;
+	struct rf_str text;
+	enum rf_ra_version version;
+};
+
+/* data: an object, the base documents; NULL: empty. Copied. Errors: -RF_INVALID, all that were found. */
+int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
+		    struct rf_rego **ret, struct rf_ra_errors *errors);
+struct rf_rego *rf_rego_ref(struct rf_rego *r);
+void rf_rego_unref(struct rf_rego *r); /* NULL is allowed */
+
+/* Keeps a reference to r. A query may be any body: "x := data.a.b; x > 1". */
+int rf_rego_prepare(struct rf_rego *r, struct rf_str query, enum rf_ra_version version,
+		    struct rf_rego_query **ret, struct rf_ra_errors *errors);
+void rf_rego_query_free(struct rf_rego_query *q);
+
+struct rf_rego_run {
+	struct rf_arena *arena;	   /* results live here */
+	const struct rf_rv *input; /* NULL: undefined */
+	const struct rf_rv *data;  /* replaces the compiled base documents where it has something; NULL: as compiled */
+	int64_t steps;		   /* 0: 100 million */
+	int64_t now_ns;		   /* 0: the clock */
+	bool strict;		   /* errors of builtins end the evaluation instead of being undefined */
+	uint64_t seed;		   /* of rand.* and uuid.*; 0: by the clock */
+	struct rf_rego_coverage *coverage; /* NULL: not wanted */
+};
+
+/* One answer: the query's variables with their values, and the values of its expressions. */
+struct rf_rego_answer {
+	struct rf_rv bindings;	  /* object: name to value, without generated ones */
+	struct rf_rv expressions; /* array, in the order of the query */
+};
+
+struct rf_rego_result {
+	struct rf_rego_answer *answer; /* none: undefined */
+	size_t n;
+};
+
+/* RF_INVALID with OPA's code before the text ("eval_conflict_error: ..."): a conflict, a type error or
+ * a builtin's error in strict mode. RF_EXHAUSTED: steps or memory. */
+int rf_rego_eval(const struct rf_rego_query *q, struct rf_rego_run *run,
+		 struct rf_rego_result *ret, struct rf_err *err);
+/* Of a query that is one reference: its value. False: undefined. */
+bool rf_rego_value(const struct rf_rego_result *r, struct rf_rv *ret);
+
+/* Which lines were looked at: for `policy test --coverage`. One counter per expression of a module. */
+struct rf_rego_coverage {
+	struct rf_arena *arena;
+	struct rf_rego_covered {
+		struct rf_str file;
+		uint32_t row;
+		bool hit;
+	} *line;
+	size_t n;
+};
+
+/* Names of rules, for `policy test`: calls fn for each rule of each package ("data.a.b.test_x"). */
+void rf_rego_each_rule(const struct rf_rego *r,
+		       void (*fn)(void *arg, struct rf_str path, const struct rf_ra_rule *rule,
+				  struct rf_str file),
+		       void *arg);
+
+#endif

@@ -1,0 +1,176 @@
+/* The engine as a whole: modules in, answers out. OPA's own cases are run by `policy conformance`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "policy/rego/rego.h"
+
+/* Compiles and asks; writes the answers, or the error, as text. */
+static const char *ask_with(const char *module, enum rf_ra_version version, const char *query,
+			    const char *input, int64_t steps)
+{
+	static char text[4096];
+	rf_auto(arena) a = RF_ARENA_CAPPED((size_t)64 << 20);
+	rf_auto(buf) out = RF_BUF_INIT;
+	struct rf_ra_errors errors = { .arena = &a };
+	struct rf_rego_source source = { RF_LIT("test.rego"), rf_str(module), version };
+	struct rf_rego *r = NULL;
+	struct rf_rego_query *q = NULL;
+	struct rf_rego_run run = { .arena = &a, .steps = steps, .strict = true };
+	struct rf_rego_result result = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_rv in;
+
+	if (input) {
+		assert_int_equal(rf_rv_parse_json(&a, rf_str(input), &in, &err), 0);
+		run.input = &in;
+	}
+	if (rf_rego_compile(&source, 1, NULL, &r, &errors) < 0 ||
+	    rf_rego_prepare(r, rf_str(query), version, &q, &errors) < 0)
+		rf_ra_print_errors(&out, &errors);
+	else if (rf_rego_eval(q, &run, &result, &err) < 0)
+		rf_buf_add(&out, rf_str(err.msg));
+	for (size_t i = 0; i < result.n; i++) {
+		if (i > 0)
+			rf_buf_add(&out, RF_LIT(" "));
+		rf_rv_print(&out, result.answer[i].bindings.n ? result.answer[i].bindings :
+								result.answer[i].expressions);
+	}
+	rf_rego_query_free(q);
+	rf_rego_unref(r);
+	assert_true(out.n < sizeof(text));
+	memcpy(text, out.n ? out.p : "", out.n);
+	text[out.n] = '\0';
+	return text;
+}
+
+static const char *ask(const char *module, const char *query, const char *input)
+{
+	return ask_with(module, RF_RA_V1, query, input, 0);
+}
+
+#define POD(privileged)                                                                            \
+	"{\"request\":{\"kind\":{\"kind\":\"Pod\"},\"object\":{\"spec\":{\"containers\":[{"        \
+	"\"name\":\"a\",\"securityContext\":{\"privileged\":" privileged "}}]}}}}"
+
+static void the_first_policy_runs_letter_for_letter(void **state RF_UNUSED)
+{
+	static const char v0[] = "package kubernetes.admission\n"
+				 "deny[msg] {\n"
+				 "  input.request.kind.kind == \"Pod\"\n"
+				 "  input.request.object.spec.containers[_].securityContext.privileged == true\n"
+				 "  msg := \"Privileged containers are not allowed\"\n"
+				 "}\n";
+	static const char v1[] = "package kubernetes.admission\n"
+				 "deny contains msg if {\n"
+				 "  input.request.kind.kind == \"Pod\"\n"
+				 "  some c in input.request.object.spec.containers\n"
+				 "  c.securityContext.privileged == true\n"
+				 "  msg := \"Privileged containers are not allowed\"\n"
+				 "}\n";
+	static const char query[] = "data.kubernetes.admission.deny";
+
+	assert_string_equal(ask_with(v0, RF_RA_V0, query, POD("true"), 0),
+			    "[{\"Privileged containers are not allowed\"}]");
+	assert_string_equal(ask_with(v0, RF_RA_V0, query, POD("false"), 0), "[set()]");
+	assert_string_equal(ask(v1, query, POD("true")),
+			    "[{\"Privileged containers are not allowed\"}]");
+	assert_string_equal(ask(v1, query, "{}"), "[set()]");
+}
+
+static void bodies_are_put_in_an_order_that_works(void **state RF_UNUSED)
+{
+	static const char module[] = "package p\n"
+				     "a := s if { s = concat(\":\", [k, v]); v = input.o[k] }\n"
+				     "b := [x, y] if { [x, 1] = [2, y] }\n"
+				     "c := z if { z = y + 1; y = x + 1; x = 1 }\n";
+
+	assert_string_equal(ask(module, "data.p.a", "{\"o\":{\"k\":\"v\"}}"), "[\"k:v\"]");
+	assert_string_equal(ask(module, "data.p.b", NULL), "[[2, 1]]");
+	assert_string_equal(ask(module, "data.p.c", NULL), "[3]");
+}
+
+static void queries_give_every_answer(void **state RF_UNUSED)
+{
+	static const char module[] = "package p\nxs := [1, 2, 3]\nm := {\"a\": 1, \"b\": 2}\n";
+
+	assert_string_equal(ask(module, "data.p.m[k] = v", NULL),
+			    "{\"k\": \"a\", \"v\": 1} {\"k\": \"b\", \"v\": 2}");
+	assert_string_equal(ask(module, "x := data.p.xs[_]; x > 1", NULL), "{\"x\": 2} {\"x\": 3}");
+	assert_string_equal(ask(module, "data.p.none", NULL), "");
+}
+
+static void with_changes_one_expression_only(void **state RF_UNUSED)
+{
+	static const char module[] = "package p\n"
+				     "q := input.x\n"
+				     "r := [q, y] if { y := q with input.x as 2 }\n"
+				     "f(x) := x + 1\n"
+				     "g := [f(1), y] if { y := f(1) with f as 7 }\n"
+				     "d := y if { y := data.p.q with data.p.q as 9 }\n";
+
+	assert_string_equal(ask(module, "data.p.r", "{\"x\":1}"), "[[1, 2]]");
+	assert_string_equal(ask(module, "data.p.g", NULL), "[[2, 7]]");
+	assert_string_equal(ask(module, "data.p.d", "{\"x\":1}"), "[9]");
+}
+
+static void what_contradicts_itself_is_an_error(void **state RF_UNUSED)
+{
+	static const char module[] = "package p\n"
+				     "a := x if some x in [1, 2]\n"
+				     "o[k] := v if { k := \"k\"; some v in [1, 2] }\n"
+				     "f(x) := 1\nf(x) := 2 if x > 0\n";
+
+	assert_string_equal(ask(module, "data.p.a", NULL),
+			    "test.rego:2: eval_conflict_error: complete rules must not produce multiple outputs");
+	assert_string_equal(ask(module, "data.p.o", NULL),
+			    "test.rego:3: eval_conflict_error: object keys must be unique");
+	assert_string_equal(
+		ask(module, "data.p.f(1)", NULL),
+		"test.rego:4: eval_conflict_error: functions must not produce multiple outputs for same inputs");
+}
+
+static void compile_errors_say_where(void **state RF_UNUSED)
+{
+	assert_non_null(strstr(ask("package p\na if { x > 1 }\n", "data.p", NULL),
+			       "test.rego:2:8: rego_unsafe_var_error: var x is unsafe"));
+	assert_non_null(strstr(ask("package p\na if b\nb if a\n", "data.p", NULL),
+			       "rego_recursion_error: rule data.p.a is recursive"));
+	assert_non_null(strstr(ask("package p\na := nope(1)\n", "data.p", NULL),
+			       "rego_type_error: undefined function nope"));
+	assert_non_null(strstr(ask("package p\na if { not xs[_] == 1; xs := [] }\n", "data.p", NULL),
+			       "rego_unsafe_var_error"));
+	assert_non_null(strstr(ask("package p\na := http.send({})\n", "data.p", NULL),
+			       "test.rego:2: eval_builtin_error: needs the network"));
+}
+
+static void a_policy_that_runs_away_is_stopped(void **state RF_UNUSED)
+{
+	static const char loops[] = "package p\n"
+				    "n := numbers.range(1, 1000)\n"
+				    "a := count([1 | n[_]; n[_]; n[_]])\n";
+	static const char eats[] = "package p\n"
+				   "n := numbers.range(1, 1000)\n"
+				   "a := count([x | x := [n[_], n[_], n[_]]])\n";
+
+	assert_non_null(strstr(ask_with(loops, RF_RA_V1, "data.p.a", NULL, 100000), "steps"));
+	assert_non_null(strstr(ask_with(eats, RF_RA_V1, "data.p.a", NULL, 1000000000), "memory"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_policy_runs_letter_for_letter),
+		cmocka_unit_test(bodies_are_put_in_an_order_that_works),
+		cmocka_unit_test(queries_give_every_answer),
+		cmocka_unit_test(with_changes_one_expression_only),
+		cmocka_unit_test(what_contradicts_itself_is_an_error),
+		cmocka_unit_test(compile_errors_say_where),
+		cmocka_unit_test(a_policy_that_runs_away_is_stopped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
