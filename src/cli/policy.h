@@ -12,7 +12,7 @@ struct rf_policy_opts {
 	const char *input;  /* -i */
 	const char *output; /* -o */
 	int64_t count;
-	bool data; /* -d: a mark only; see policy_load.c on how words are told apart */
+	bool data; /* -d: a mark only; policy_eval.c tells the words apart */
 	bool v0, strict, verbose, write, diff;
 };
 extern struct rf_policy_opts rf_policy_opt;
@@ -49,7 +49,6 @@ int rf_policy_parse_value(struct rf_arena *a, const char *path, struct rf_str te
 /* Every file below path whose name ends with suffix, sorted, with the path that was given before it. */
 int rf_policy_walk(struct rf_arena *a, const char *path, struct rf_str suffix,
 		   int (*fn)(void *arg, const char *file, struct rf_err *err), void *arg, struct rf_err *err);
-bool rf_policy_is_folder(const char *path);
 
 /* --- policy.c --- */
 

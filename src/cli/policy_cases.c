@@ -1,12 +1,10 @@
 /* `policy conformance`: OPA's own cases. `policy podsecurity`: Kubernetes' own fixtures. */
-#include <errno.h>
-
 #include "base/fs.h"
 #include "cli/policy.h"
 #include "codec/yaml.h"
 #include "policy/podsecurity.h"
 
-/* "a/b/c.yaml": the folder, and its name n folders up from the file (0: the one the file is in). */
+/* "a/b/c.yaml": "a/b" */
 static struct rf_str folder_of(struct rf_str path)
 {
 	size_t n = path.n;
@@ -21,6 +19,7 @@ static struct rf_str last_part(struct rf_str path)
 	return rf_str_skip(path, folder_of(path).n > 0 || (path.n > 0 && path.p[0] == '/') ? folder_of(path).n + 1 : 0);
 }
 
+/* "a/b/c.yaml": "b" for 0, "a" for 1 */
 static struct rf_str folder_name(const char *file, int up)
 {
 	struct rf_str folder = folder_of(rf_str(file));

@@ -1,5 +1,4 @@
 /* `policy fmt`: policies as `opa fmt` lays them out; to standard output, into the file, or as a diff. */
-#include <errno.h>
 #include <sys/stat.h>
 
 #include "base/fs.h"

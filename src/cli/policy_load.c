@@ -19,13 +19,6 @@ struct walk {
 	size_t files;
 };
 
-bool rf_policy_is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static int walk(struct walk *w, const char *path, int depth, struct rf_err *err);
 
 static int walk_folder(struct walk *w, const char *path, int depth, struct rf_err *err)

@@ -194,7 +194,12 @@ FN(regex_split)
 	if (res != RF_RB_OK)
 		return res;
 	if (arg[0].n > 0 && text.n == 0) {
-		*ret = rf_rv_array(&arg[1], 1);
+		struct rf_rv *one = rf_arena_try(e->arena, sizeof(*one));
+
+		if (!one)
+			return RF_RB_FULL;
+		*one = arg[1];
+		*ret = rf_rv_array(one, 1);
 		return RF_RB_OK;
 	}
 	while (next(&s)) {
