@@ -1,5 +1,7 @@
 #include "base/map.h"
 
+#include <pthread.h>
+
 #include "base/rand.h"
 
 #define ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
@@ -54,16 +56,19 @@ uint64_t rf_siphash13(const uint8_t key[16], const void *data, size_t n)
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
+static uint8_t hash_key[16];
+
+static void draw_key(void)
+{
+	rf_rand_bytes(hash_key, sizeof(hash_key));
+}
+
 uint64_t rf_hash(struct rf_str s)
 {
-	static uint8_t key[16];
-	static bool drawn;
+	static pthread_once_t drawn = PTHREAD_ONCE_INIT;
 
-	if (!drawn) {
-		rf_rand_bytes(key, sizeof(key));
-		drawn = true;
-	}
-	return rf_siphash13(key, s.p, s.n);
+	pthread_once(&drawn, draw_key);
+	return rf_siphash13(hash_key, s.p, s.n);
 }
 
 static bool slot_is(const struct rf_map_slot *s, uint64_t hash, struct rf_str key)

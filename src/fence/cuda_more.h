@@ -36,30 +36,11 @@ typedef struct rf_green_context *rf_green_ctx;
 typedef struct rf_resource_desc *rf_resources;
 
 #pragma GCC visibility push(default)
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
-			struct rf_graph_node_params *params);
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
-			   const void *edges, size_t n, struct rf_graph_node_params *params);
 
-CUresult cuLaunch(CUfunction fn);
-CUresult cuLaunchGrid(CUfunction fn, int width, int height);
-CUresult cuLaunchGridAsync(CUfunction fn, int width, int height, CUstream stream);
-CUresult cuLaunchCooperativeKernelMultiDevice(const struct rf_multi_launch *list, unsigned int n,
-					      unsigned int flags);
-CUresult cuStreamBeginCapture(CUstream stream);
-CUresult cuStreamBeginCapture_ptsz(CUstream stream);
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
-CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode);
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
-				     const void *edges, size_t n, int mode);
-CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *deps,
-					  const void *edges, size_t n, int mode);
 CUresult cuStreamBeginRecaptureToGraph(CUstream stream, int mode, CUgraph graph, void *callback,
 				       void *data);
 CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, int mode, CUgraph graph,
 					    void *callback, void *data);
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph);
 
 CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle object, CUdevice dev, size_t offset,
 			       CUmemGenericAllocationHandle handle, size_t from, size_t size,

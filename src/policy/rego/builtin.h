@@ -7,11 +7,9 @@
 /* What a builtin may use. Made by the evaluator for each evaluation. */
 struct rf_rb_env {
 	struct rf_arena *arena;	  /* for results and scratch; full: return RF_RB_FULL */
-	struct rf_arena *lasting; /* for caches that outlive one call (compiled patterns); of this evaluation */
 	int64_t now_ns;		  /* the same for the whole evaluation */
 	uint64_t random[4];	  /* seed of this evaluation: rand.intn and uuid.rfc4122 are constant for equal arguments */
 	int64_t *fuel;		  /* steps left; loops over what a tenant sizes take from it: rf_rb_spend */
-	void *cache;		  /* the builtins' own, NULL at first */
 	struct rf_rv rule_metadata, chain_metadata; /* for rego.metadata.*; null if not known */
 };
 

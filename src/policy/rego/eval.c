@@ -1,5 +1,6 @@
 /* Evaluation: steps tried one after the other; a step with several solutions tries what follows with
  * each of them. Nothing is undone (plan.h says why); memory is the run's arena and goes with it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -437,13 +438,6 @@ static enum result run(struct ctx *x, const struct rf_rp_step *s, struct rf_rv *
 			r = eval(x, s->expr, frame, &v);
 			if (r == GIVEN)
 				r = match(x, s->pattern, v, frame);
-			break;
-		case RF_RP_KEEP:
-			r = eval(x, s->expr, frame, &v);
-			if (r == ERROR)
-				return FAIL;
-			frame[s->slot] = r == GIVEN ? v : RF_RV_NIL;
-			r = GIVEN;
 			break;
 		case RF_RP_NOT:
 			found = any(x, s->body, frame);
@@ -964,9 +958,10 @@ static enum answer call_builtin(struct ctx *x, const struct rf_rb *b, const stru
 	struct rf_err err = RF_ERR_INIT;
 	enum rf_rb_result r;
 
-	if (!b->fn)
-		return fail_at(x, x->rule, row, "eval_builtin_error",
-			       b->refusal ? b->refusal : "is not there");
+	if (!b->fn) {
+		snprintf(err.msg, sizeof(err.msg), "%s: %s", b->name, b->refusal);
+		return fail_at(x, x->rule, row, "eval_builtin_error", err.msg);
+	}
 	x->builtins.fuel = &x->fuel;
 	x->builtins.rule_metadata = metadata(x);
 	r = rf_rb_call(b, &x->builtins, args, ret, &err);
@@ -1289,7 +1284,6 @@ int rf_rego_eval(const struct rf_rego_query *q, struct rf_rego_run *run_, struct
 	struct rf_rv *frame;
 
 	x.builtins = (struct rf_rb_env){ .arena = run_->arena,
-					 .lasting = run_->arena,
 					 .now_ns = run_->now_ns ? run_->now_ns : wall_ns(),
 					 .random = { run_->seed, 1, 2, 3 } };
 	if (!set_up(&x, run_, &env) || !(frame = push_frame(&x, q->n_slots))) {

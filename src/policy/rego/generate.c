@@ -79,7 +79,6 @@ static void keys_of(struct rf_rc *c, struct rf_rp_expr *e, struct rf_rc_term **i
 	e->item = rf_arena_array(c->a, struct rf_rp_expr *, n + 1);
 	for (uint32_t i = 0; i < n; i++)
 		e->item[i] = rf_rc_value(c, item[i]);
-	e->constant_keys = all_const(e);
 }
 
 /* Down the tree as far as the keys are plain names. */
@@ -442,13 +441,12 @@ static bool keeps_value(const struct rf_rc *c, const struct rf_rc_goal *g)
 	return c->value_slot && g->expr && g->n_with == 0;
 }
 
-static struct rf_rc_var *keep(struct rf_rc *c, const struct rf_rc_goal *g, struct rf_rp_expr *e, enum rf_rp_op op)
+static struct rf_rc_var *keep(struct rf_rc *c, const struct rf_rc_goal *g, struct rf_rp_expr *e)
 {
 	struct rf_rc_var *v = rf_rc_temp(c);
-	struct rf_rp_step *s = emit(c, op, g->loc);
+	struct rf_rp_step *s = emit(c, RF_RP_MATCH, g->loc);
 
 	s->expr = e;
-	s->slot = v->slot;
 	s->pattern = bind_to(c, v);
 	c->value_slot[g->expr - 1] = v->slot;
 	return v;
@@ -464,7 +462,7 @@ static void gen_goal(struct rf_rc *c, struct rf_rc_goal *g)
 		e = rf_rc_value(c, g->a);
 		if (keeps_value(c, g)) {
 			bool walks = c->tail != before;
-			struct rf_rc_var *v = keep(c, g, e, RF_RP_MATCH);
+			struct rf_rc_var *v = keep(c, g, e);
 
 			if (c->n_values == 1 && !walks)
 				break;

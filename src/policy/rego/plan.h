@@ -33,7 +33,6 @@ enum rf_rp_kind {
 
 struct rf_rp_expr {
 	enum rf_rp_kind kind;
-	bool constant_keys; /* INPUT, DATA, REF: all keys are constants */
 	bool first;	    /* ARRAY_COMP: only its first item is meant */
 	uint32_t n;
 	uint32_t slot;
@@ -78,7 +77,6 @@ enum rf_rp_op {
 	RF_RP_EITHER,	/* body or other has a solution */
 	RF_RP_BOTH,	/* body and other have one */
 	RF_RP_WITH,	/* body, with something else in the place of documents or functions */
-	RF_RP_KEEP,	/* the value of expr into slot, null if there is none (a query's own values) */
 };
 
 struct rf_rp_with {
@@ -100,8 +98,6 @@ struct rf_rp_step {
 	struct rf_rp_step *body, *other;
 	struct rf_rp_with *with;
 	uint32_t n_with;
-	uint32_t slot;
-	uint32_t line; /* for coverage: 1 + index into the plan's lines */
 	struct rf_rp_step *next;
 };
 
@@ -119,7 +115,6 @@ struct rf_rp_rule {
 	bool contains;
 	struct rf_rp_expr *value;
 	bool constant; /* value is a constant */
-	uint32_t line;
 	struct rf_rp_rule *otherwise;
 };
 

@@ -41,7 +41,6 @@ struct rf_rego_run {
 	int64_t now_ns;		   /* 0: the clock */
 	bool strict;		   /* errors of builtins end the evaluation instead of being undefined */
 	uint64_t seed;		   /* of rand.* and uuid.*; 0: by the clock */
-	struct rf_rego_coverage *coverage; /* NULL: not wanted */
 };
 
 /* One answer: the query's variables with their values, and the values of its expressions. */
@@ -61,17 +60,6 @@ int rf_rego_eval(const struct rf_rego_query *q, struct rf_rego_run *run,
 		 struct rf_rego_result *ret, struct rf_err *err);
 /* Of a query that is one reference: its value. False: undefined. */
 bool rf_rego_value(const struct rf_rego_result *r, struct rf_rv *ret);
-
-/* Which lines were looked at: for `policy test --coverage`. One counter per expression of a module. */
-struct rf_rego_coverage {
-	struct rf_arena *arena;
-	struct rf_rego_covered {
-		struct rf_str file;
-		uint32_t row;
-		bool hit;
-	} *line;
-	size_t n;
-};
 
 /* Names of rules, for `policy test`: calls fn for each rule of each package ("data.a.b.test_x"). */
 void rf_rego_each_rule(const struct rf_rego *r,

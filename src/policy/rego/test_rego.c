@@ -144,7 +144,7 @@ static void compile_errors_say_where(void **state RF_UNUSED)
 	assert_non_null(strstr(ask("package p\na if { not xs[_] == 1; xs := [] }\n", "data.p", NULL),
 			       "rego_unsafe_var_error"));
 	assert_non_null(strstr(ask("package p\na := http.send({})\n", "data.p", NULL),
-			       "test.rego:2: eval_builtin_error: needs the network"));
+			       "test.rego:2: eval_builtin_error: http.send: needs the network"));
 }
 
 static void a_policy_that_runs_away_is_stopped(void **state RF_UNUSED)

@@ -145,7 +145,7 @@ static struct call parse_call(struct text *t)
 static enum rf_rb_result run(const struct call *c, struct rf_arena *a, int64_t fuel,
 			     struct rf_rv *ret, struct rf_err *err)
 {
-	struct rf_rb_env e = { .arena = a, .lasting = a, .fuel = &fuel };
+	struct rf_rb_env e = { .arena = a, .fuel = &fuel };
 
 	return rf_rb_call(c->b, &e, c->arg, ret, err);
 }

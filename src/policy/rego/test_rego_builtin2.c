@@ -118,7 +118,7 @@ struct stage {
 static void set_up(struct stage *s, size_t cap)
 {
 	*s = (struct stage){ .arena = RF_ARENA_CAPPED(cap), .fuel = FUEL };
-	s->e = (struct rf_rb_env){ .arena = &s->arena, .lasting = &s->arena, .now_ns = NOW,
+	s->e = (struct rf_rb_env){ .arena = &s->arena, .now_ns = NOW,
 				   .random = { 1, 2, 3, 4 }, .fuel = &s->fuel };
 }
 

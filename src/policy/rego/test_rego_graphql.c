@@ -13,7 +13,7 @@ static enum rf_rb_result call(struct rf_arena *a, int64_t fuel, const char *name
 			      const char *second, struct rf_rv *ret, struct rf_err *err)
 {
 	struct rf_rv arg[2] = { rf_rv_str(rf_str(first)), rf_rv_str(rf_str(second)) };
-	struct rf_rb_env e = { .arena = a, .lasting = a, .fuel = &fuel };
+	struct rf_rb_env e = { .arena = a, .fuel = &fuel };
 	const struct rf_rb *b = rf_rb_find(rf_str(name));
 
 	assert_non_null(b);
@@ -279,7 +279,7 @@ static void written_trees(void **state)
 	struct rf_arena a = { .cap = 16 << 20 };
 	struct rf_err err = RF_ERR_INIT;
 	int64_t fuel = 10000000;
-	struct rf_rb_env e = { .arena = &a, .lasting = &a, .fuel = &fuel };
+	struct rf_rb_env e = { .arena = &a, .fuel = &fuel };
 	struct rf_rv arg[2], got;
 
 	(void)state;
