@@ -43,12 +43,15 @@ start() {
 	last=$!
 	started+=("$last")
 }
-# The launchers, and programs on this stage's cards that outlived theirs.
+# The launchers, to their end (one that lingers would still be the arbiter of those that come next), and programs
+# on this stage's cards that outlived theirs.
 end_all() {
-	for p in "${started[@]}"; do kill "$p"; done 2>/dev/null
+	for p in "${started[@]}"; do kill "$p" && kill -CONT "$p"; done 2>/dev/null
 	for p in $(pgrep -x gpu-demo); do
 		grep -qzxF "RINGFENCE_SIM=$RINGFENCE_SIM" "/proc/$p/environ" 2>/dev/null && kill "$p"
 	done
+	for p in "${started[@]}"; do wait "$p"; done 2>/dev/null
+	started=()
 	return 0
 }
 trap 'end_all; cleanup' EXIT

@@ -350,8 +350,8 @@ static void finish(struct other *o)
 	int status = -1;
 
 	close(o->in);
-	close(o->out);
 	assert_int_equal(waitpid(o->pid, &status, 0), o->pid);
+	close(o->out); /* not before: it may have a last word */
 	assert_int_equal(status, 0);
 }
 
