@@ -12,6 +12,7 @@ struct rf_gk_template {
 	struct rf_arena arena; /* of kind and schema */
 	struct rf_str kind;
 	struct rf_json *schema; /* of spec.parameters; NULL: none */
+	bool reads_inventory;	/* its text speaks of it, at least */
 	struct rf_rego *rego;
 	struct rf_rego_query *query;
 };
@@ -189,6 +190,7 @@ static int compile(struct rf_gk_template *t, const struct code *code, struct rf_
 			return complain(&errors, err);
 		if (check_package(m, i > 0, err) < 0)
 			return -err->code;
+		t->reads_inventory |= rf_str_contains(source[i].text, RF_LIT("inventory"));
 		if (i == 0)
 			violation_path(m, &path);
 	}
@@ -740,6 +742,19 @@ static void ask(struct asking *q, const struct rf_gk_constraint *c, enum rf_gk_p
 		failed(q, c, action, err.msg);
 	else if (r > 0)
 		evaluate(q, c, action);
+}
+
+bool rf_gk_needs_inventory(const struct rf_gk *gk, const struct rf_rv *review, enum rf_gk_point point)
+{
+	struct asking q = { .review = *review };
+
+	for (size_t i = 0; i < gk->constraints.n; i++) {
+		const struct rf_gk_constraint *c = gk->constraints.at[i];
+
+		if (c->action[point] != ACTION_NONE && matches(&q, c, NULL) != 0 && c->template->reads_inventory)
+			return true;
+	}
+	return false;
 }
 
 int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struct rf_rv *inventory,

@@ -67,6 +67,9 @@ int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struc
 		 enum rf_gk_point point, struct rf_arena *arena, struct rf_gk_violations *ret,
 		 struct rf_err *err);
 
+/* Whether a constraint that matches reads data.inventory: only then must it be gathered. */
+bool rf_gk_needs_inventory(const struct rf_gk *gk, const struct rf_rv *review, enum rf_gk_point point);
+
 /* The review of an object as it lies there, without a request: as audit and gator ask. */
 int rf_gk_review_of(struct rf_arena *a, struct rf_rv object, struct rf_rv *ret, struct rf_err *err);
 /* The inventory of these objects; of two with the same address the later one. Shares them. */
