@@ -1,5 +1,6 @@
 #include "apiserver/admission.h"
 
+#include "apiserver/policies.h"
 #include "apiserver/quota.h"
 #include "tenant/tenant.h"
 
@@ -93,6 +94,8 @@ static int admit(struct rf_req *r, const struct rf_kind *k, const struct rf_json
 		return -err->code;
 	if (rf_kind_is(k, "namespaces"))
 		return admit_namespace(r, old, o, err);
+	if (rf_policies_check(r->api->policies, r->a, k, old, o, err) < 0)
+		return -err->code;
 	if (rf_kind_is_rbac(k))
 		return rf_admit_rbac(r, k, old, o, err);
 	if (rf_kind_is(k, "resourceclaims"))
@@ -109,13 +112,15 @@ int rf_admit_create(struct rf_req *r, const struct rf_kind *k, struct rf_json *o
 	    (rf_kind_is(k, "pods") && rf_admit_pod(r, o, err) < 0) ||
 	    rf_quota_check(r->api, r->a, k, o, err) < 0)
 		return refuse(k, o, r->a, err);
-	return 0;
+	return rf_policies_judge(r, "CREATE", NULL, o, err);
 }
 
 int rf_admit_update(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 		    struct rf_json *o, struct rf_err *err)
 {
-	return admit(r, k, old, o, err) < 0 ? refuse(k, o, r->a, err) : 0;
+	if (admit(r, k, old, o, err) < 0)
+		return refuse(k, o, r->a, err);
+	return rf_policies_judge(r, "UPDATE", old, o, err);
 }
 
 int rf_admit_delete(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,

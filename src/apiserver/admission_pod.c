@@ -7,31 +7,28 @@
 
 /* --- pod security --------------------------------------------------------------------------- */
 
-static int judge(const struct rf_json *ns, const char *label, enum rf_ps_level *ret)
-{
-	struct rf_str name = rf_json_str_at(ns, "metadata", "labels", label);
+/* A header has room for so much. */
+#define WARNING_MAX 4096u
 
-	*ret = RF_PS_PRIVILEGED;
-	if (name.n > 0 && !rf_ps_level_parse(name, ret))
-		*ret = RF_PS_RESTRICTED; /* a level nobody knows: the strictest */
-	return name.n > 0;
-}
-
+/* Nothing is allowed for user namespaces: ringfence's nodes give pods none. */
 static int check_security(struct rf_req *r, const struct rf_json *ns, const struct rf_json *pod,
 			  struct rf_err *err)
 {
 	rf_auto(buf) why = RF_BUF_INIT;
-	enum rf_ps_level level;
+	rf_auto(buf) rules = RF_BUF_INIT;
+	struct rf_ps_rules enforce, warn;
 
-	if (judge(ns, "pod-security.kubernetes.io/warn", &level) && !rf_ps_check(level, pod, &why))
-		rf_buf_printf(&r->warnings, "would violate PodSecurity \"%s:latest\": %s",
-			      rf_ps_level_name(level), why.p);
-	rf_buf_clear(&why);
-	judge(ns, "pod-security.kubernetes.io/enforce", &level);
-	if (rf_ps_check(level, pod, &why))
-		return 0;
-	return rf_fail(err, RF_FORBIDDEN, "violates PodSecurity \"%s:latest\": %s",
-		       rf_ps_level_name(level), why.p);
+	rf_ps_read_labels(rf_json_at(ns, "metadata", "labels"), &enforce, &warn);
+	rf_ps_put_rules(&rules, &enforce);
+	if (!rf_ps_judge(&enforce, pod, &why))
+		return rf_fail(err, RF_FORBIDDEN, "violates PodSecurity \"%s\": %s", rules.p,
+			       why.p);
+	rf_buf_clear(&rules);
+	rf_ps_put_rules(&rules, &warn);
+	if (!rf_ps_judge(&warn, pod, &why))
+		rf_buf_printf(&r->warnings, "would violate PodSecurity \"%s\": %.*s\n", rules.p,
+			      (int)RF_MIN(why.n, WARNING_MAX), why.p);
+	return 0;
 }
 
 /* --- who and where -------------------------------------------------------------------------- */

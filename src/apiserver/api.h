@@ -39,6 +39,7 @@ struct rf_str rf_user_node(const struct rf_user *u);
 struct rf_hub;
 struct rf_rbac;
 struct rf_answer;
+struct rf_policies;
 
 /* Namespaces whose quotas or end must be looked at before the transaction commits. */
 struct rf_tx {
@@ -52,6 +53,7 @@ struct rf_api {
 	struct rf_store *store;
 	struct rf_hub *hub;
 	struct rf_rbac *rbac;
+	struct rf_policies *policies;
 	struct rf_tx tx;
 	struct rf_answer *answers; /* large ones that are still being read */
 	/* Where tokens are signed, and who we are to node agents; PEM text, owned. */
@@ -74,7 +76,8 @@ struct rf_req {
 	enum rf_form form;
 	bool include_objects; /* tables carry whole objects */
 	bool dry_run;
-	struct rf_buf warnings; /* one text, for the Warning header */
+	struct rf_buf warnings; /* one per line, for Warning headers */
+	struct rf_str denied;	/* a policy's words, longer than an error's; empty else */
 };
 
 /* --- answers (reply.c) ------------------------------------------------------------------------ */
@@ -89,6 +92,9 @@ void rf_reply_done(struct rf_req *r, int status, struct rf_str name, struct rf_s
 /* The error as a metav1.Status; name and kind may be empty. */
 void rf_status_write(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
 		     const struct rf_kind *k);
+/* The object in the version that the route asks for. */
+const struct rf_json *rf_as_asked(struct rf_arena *a, const struct rf_route *t,
+				  const struct rf_json *object);
 /* From Accept and includeObject; false, and answered with 406, if nothing acceptable can be sent. */
 bool rf_negotiate(struct rf_req *r);
 

@@ -25,11 +25,16 @@ static struct want wanted(struct rf_req *r)
 		if (rf_str_is(r->route.sub, ACTIONS[i].sub))
 			return (struct want){ ACTIONS[i].kind, rf_str(ACTIONS[i].api_version),
 					      rf_schema_find(rf_str(ACTIONS[i].kind)) };
+	if (r->route.version.n > 0)
+		return (struct want){ k->kind, rf_kind_api_version_as(r->a, k, r->route.version),
+				      NULL };
 	return (struct want){ k->kind, rf_kind_api_version(r->a, k),
 			      k->schema != NULL ? rf_schema_find(rf_str(k->schema)) : NULL };
 }
 
-static int check_type(const struct want *w, const struct rf_json *o, struct rf_err *err)
+/* own: the version it is stored in. A patch makes its object out of that one. */
+static int check_type(const struct want *w, struct rf_str own, const struct rf_json *o,
+		      struct rf_err *err)
 {
 	struct rf_str kind = rf_json_str_at(o, "kind");
 	struct rf_str version = rf_json_str_at(o, "apiVersion");
@@ -40,7 +45,7 @@ static int check_type(const struct want *w, const struct rf_json *o, struct rf_e
 		return rf_fail(err, RF_BAD_REQUEST,
 			       "%.*s in version \"%.*s\" cannot be handled as a %s", RF_STR(kind),
 			       RF_STR(version), w->kind);
-	if (version.n > 0 && !rf_str_eq(version, w->api_version))
+	if (version.n > 0 && !rf_str_eq(version, w->api_version) && !rf_str_eq(version, own))
 		return rf_fail(err, RF_BAD_REQUEST,
 			       "the API version in the data (%.*s) does not match the expected API "
 			       "version (%.*s)",
@@ -90,7 +95,7 @@ static int prune(struct rf_req *r, const struct want *w, struct rf_json *o, stru
 	/* ringfence's own kinds have no reader that would drop a field: refuse what is not known. */
 	if (w->type == NULL)
 		return rf_fail(err, RF_BAD_REQUEST, "%s: %s", w->kind, unknown.p);
-	rf_buf_add(&r->warnings, rf_buf_str(&unknown));
+	rf_buf_printf(&r->warnings, "%s\n", unknown.p);
 	return 0;
 }
 
@@ -98,11 +103,12 @@ int rf_check_object(struct rf_req *r, const struct rf_kind *k, struct rf_json *o
 		    struct rf_err *err)
 {
 	struct want w = wanted(r);
+	struct rf_str own = r->route.version.n > 0 ? rf_kind_api_version(r->a, k) : w.api_version;
 
-	if (check_type(&w, o, err) < 0 || prune(r, &w, o, err) < 0)
+	if (check_type(&w, own, o, err) < 0 || prune(r, &w, o, err) < 0)
 		return -err->code;
 	rf_json_set_str(r->a, o, "kind", rf_str(w.kind));
-	rf_json_set_str(r->a, o, "apiVersion", w.api_version);
+	rf_json_set_str(r->a, o, "apiVersion", own);
 	rf_json_ensure(r->a, o, "metadata");
 	return 0;
 }

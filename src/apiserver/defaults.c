@@ -152,6 +152,12 @@ static void default_binding(struct rf_arena *a, struct rf_json *o)
 	}
 }
 
+/* What Gatekeeper says once a template's kind is there; scripts wait for it. */
+static void new_template(struct rf_arena *a, struct rf_json *o)
+{
+	rf_json_set(a, o, RF_LIT("status"), rf_json_make(a, "{'created':%b}", true));
+}
+
 static void new_quota(struct rf_arena *a, struct rf_json *o)
 {
 	rf_json_set(a, o, RF_LIT("status"), rf_json_object(a));
@@ -180,4 +186,6 @@ void rf_default_new(struct rf_arena *a, const struct rf_kind *k, struct rf_json 
 		new_namespace(a, o);
 	else if (rf_kind_is(k, "resourcequotas"))
 		new_quota(a, o);
+	else if (rf_kind_is(k, "constrainttemplates"))
+		new_template(a, o);
 }

@@ -4,13 +4,28 @@
 
 /* --- which groups there are ----------------------------------------------------------------- */
 
-/* The first kind of each group stands for it; every group has one version. */
-static bool is_first_of_group(size_t i)
+static bool same_group(const struct rf_kind *a, const struct rf_kind *b)
 {
-	for (size_t j = 0; j < i; j++)
-		if (strcmp(rf_kinds[j].group, rf_kinds[i].group) == 0)
+	return strcmp(a->group, b->group) == 0;
+}
+
+/* The first kind of each group stands for it: the group has its versions. */
+static bool is_first_of_group(const struct rf_kind *k)
+{
+	const struct rf_kind *first = NULL;
+
+	while ((first = rf_kind_next(first)) != k)
+		if (same_group(first, k))
 			return false;
 	return true;
+}
+
+/* The preferred one is first. */
+static struct rf_str versions_of(struct rf_arena *a, const struct rf_kind *first)
+{
+	if (first->also == NULL)
+		return rf_str(first->version);
+	return rf_arena_printf(a, "%s %s", first->version, first->also);
 }
 
 static const char *verbs_of(const struct rf_kind *k)
@@ -46,19 +61,20 @@ static const struct {
 	{ "token", "authentication.k8s.io", "v1", "TokenRequest" },
 };
 
-static struct rf_json *sub_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_str sub)
+static struct rf_json *sub_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_str version,
+				struct rf_str sub)
 {
 	for (size_t i = 0; i < RF_COUNT(SUBS); i++)
 		if (rf_str_is(sub, SUBS[i].sub))
 			return rf_json_make(a, "{'group':%s,'version':%s,'kind':%s}", SUBS[i].group,
 					    SUBS[i].version, SUBS[i].kind);
-	return rf_json_make(a, "{'group':%s,'version':%s,'kind':%s}", k->group, k->version,
-			    k->kind);
+	return rf_json_make(a, "{'group':%s,'version':%S,'kind':%s}", k->group, version, k->kind);
 }
 
 /* --- aggregated: everything in two answers ------------------------------------------------------ */
 
-static struct rf_json *aggregated_subs(struct rf_arena *a, const struct rf_kind *k)
+static struct rf_json *aggregated_subs(struct rf_arena *a, const struct rf_kind *k,
+				       struct rf_str version)
 {
 	struct rf_json *list = rf_json_array(a);
 	struct rf_str rest = rf_str(k->subresources), one;
@@ -67,18 +83,20 @@ static struct rf_json *aggregated_subs(struct rf_arena *a, const struct rf_kind 
 		rf_str_cut(&rest, ' ', &one);
 		rf_json_push(a, list,
 			     rf_json_make(a, "{'subresource':%S,'responseKind':%j,'verbs':%j}", one,
-					  sub_kind(a, k, one), words(a, verbs_of_sub(one))));
+					  sub_kind(a, k, version, one),
+					  words(a, verbs_of_sub(one))));
 	}
 	return list;
 }
 
-static struct rf_json *aggregated_kind(struct rf_arena *a, const struct rf_kind *k)
+static struct rf_json *aggregated_kind(struct rf_arena *a, const struct rf_kind *k,
+				       struct rf_str version)
 {
 	struct rf_json *o = rf_json_make(
 		a,
-		"{'resource':%s,'responseKind':{'group':%s,'version':%s,'kind':%s},'scope':%s,"
+		"{'resource':%s,'responseKind':{'group':%s,'version':%S,'kind':%s},'scope':%s,"
 		"'singularResource':%s,'verbs':%j}",
-		k->plural, k->group, k->version, k->kind, k->namespaced ? "Namespaced" : "Cluster",
+		k->plural, k->group, version, k->kind, k->namespaced ? "Namespaced" : "Cluster",
 		k->singular, words(a, verbs_of(k)));
 
 	if (k->short_names[0] != '\0')
@@ -86,24 +104,35 @@ static struct rf_json *aggregated_kind(struct rf_arena *a, const struct rf_kind 
 	if (k->categories[0] != '\0')
 		rf_json_set(a, o, RF_LIT("categories"), words(a, k->categories));
 	if (k->subresources[0] != '\0')
-		rf_json_set(a, o, RF_LIT("subresources"), aggregated_subs(a, k));
+		rf_json_set(a, o, RF_LIT("subresources"), aggregated_subs(a, k, version));
 	return o;
+}
+
+static struct rf_json *aggregated_version(struct rf_arena *a, const struct rf_kind *first,
+					  struct rf_str version)
+{
+	struct rf_json *resources = rf_json_array(a);
+
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
+		if (same_group(k, first) && rf_kind_in_version(k, version))
+			rf_json_push(a, resources, aggregated_kind(a, k, version));
+	return rf_json_make(a, "{'version':%S,'resources':%j,'freshness':'Current'}", version,
+			    resources);
 }
 
 static struct rf_json *aggregated_group(struct rf_arena *a, const struct rf_kind *first)
 {
-	struct rf_json *resources = rf_json_array(a);
+	struct rf_json *versions = rf_json_array(a);
 	struct rf_json *meta = rf_json_make(a, "{'creationTimestamp':%j}", rf_json_null(a));
+	struct rf_str rest = versions_of(a, first), one;
 
-	for (size_t i = 0; i < rf_n_kinds; i++)
-		if (strcmp(rf_kinds[i].group, first->group) == 0)
-			rf_json_push(a, resources, aggregated_kind(a, &rf_kinds[i]));
+	while (rest.n > 0) {
+		rf_str_cut(&rest, ' ', &one);
+		rf_json_push(a, versions, aggregated_version(a, first, one));
+	}
 	if (first->group[0] != '\0')
 		rf_json_set_str(a, meta, "name", rf_str(first->group));
-	return rf_json_make(a,
-			    "{'metadata':%j,'versions':[{'version':%s,'resources':%j,"
-			    "'freshness':'Current'}]}",
-			    meta, first->version, resources);
+	return rf_json_make(a, "{'metadata':%j,'versions':%j}", meta, versions);
 }
 
 static void reply_aggregated(struct rf_req *r, bool core)
@@ -111,9 +140,9 @@ static void reply_aggregated(struct rf_req *r, bool core)
 	struct rf_json *items = rf_json_array(r->a);
 	struct rf_json *o;
 
-	for (size_t i = 0; i < rf_n_kinds; i++)
-		if (is_first_of_group(i) && (rf_kinds[i].group[0] == '\0') == core)
-			rf_json_push(r->a, items, aggregated_group(r->a, &rf_kinds[i]));
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
+		if (is_first_of_group(k) && (k->group[0] == '\0') == core)
+			rf_json_push(r->a, items, aggregated_group(r->a, k));
 	o = rf_json_make(r->a,
 			 "{'kind':'APIGroupDiscoveryList','apiVersion':'apidiscovery.k8s.io/v2',"
 			 "'metadata':{},'items':%j}",
@@ -132,27 +161,35 @@ static void reply(struct rf_req *r, struct rf_json *o)
 
 static struct rf_json *plain_group(struct rf_arena *a, const struct rf_kind *first)
 {
-	struct rf_str gv = rf_kind_api_version(a, first);
-	struct rf_json *v = rf_json_make(a, "{'groupVersion':%S,'version':%s}", gv, first->version);
+	struct rf_json *versions = rf_json_array(a);
+	struct rf_str rest = versions_of(a, first), one;
 
+	while (rest.n > 0) {
+		rf_str_cut(&rest, ' ', &one);
+		rf_json_push(a, versions,
+			     rf_json_make(a, "{'groupVersion':%S,'version':%S}",
+					  rf_arena_printf(a, "%s/%.*s", first->group, RF_STR(one)),
+					  one));
+	}
 	return rf_json_make(a,
-			    "{'kind':'APIGroup','apiVersion':'v1','name':%s,'versions':[%j],"
+			    "{'kind':'APIGroup','apiVersion':'v1','name':%s,'versions':%j,"
 			    "'preferredVersion':%j}",
-			    first->group, v, rf_json_clone(a, v));
+			    first->group, versions, rf_json_clone(a, rf_json_item(versions, 0)));
 }
 
 static void reply_groups(struct rf_req *r)
 {
 	struct rf_json *groups = rf_json_array(r->a);
 
-	for (size_t i = 0; i < rf_n_kinds; i++)
-		if (is_first_of_group(i) && rf_kinds[i].group[0] != '\0')
-			rf_json_push(r->a, groups, plain_group(r->a, &rf_kinds[i]));
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
+		if (is_first_of_group(k) && k->group[0] != '\0')
+			rf_json_push(r->a, groups, plain_group(r->a, k));
 	reply(r,
 	      rf_json_make(r->a, "{'kind':'APIGroupList','apiVersion':'v1','groups':%j}", groups));
 }
 
-static void plain_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_json *into)
+static void plain_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_str version,
+		       struct rf_json *into)
 {
 	struct rf_str rest = rf_str(k->subresources), one;
 	struct rf_json *o = rf_json_make(
@@ -166,7 +203,7 @@ static void plain_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_js
 	rf_json_push(a, into, o);
 	while (rest.n > 0) {
 		rf_str_cut(&rest, ' ', &one);
-		o = sub_kind(a, k, one); /* group, version, kind */
+		o = sub_kind(a, k, version, one); /* group, version, kind */
 		rf_json_set_str(a, o, "name",
 				rf_arena_printf(a, "%s/%.*s", k->plural, RF_STR(one)));
 		rf_json_set_str(a, o, "singularName", RF_STR_EMPTY);
@@ -176,24 +213,24 @@ static void plain_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_js
 	}
 }
 
-static void reply_resources(struct rf_req *r, const struct rf_kind *first)
+static void reply_resources(struct rf_req *r, const struct rf_kind *first, struct rf_str version)
 {
 	struct rf_json *list = rf_json_array(r->a);
 
-	for (size_t i = 0; i < rf_n_kinds; i++)
-		if (strcmp(rf_kinds[i].group, first->group) == 0)
-			plain_kind(r->a, &rf_kinds[i], list);
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
+		if (same_group(k, first) && rf_kind_in_version(k, version))
+			plain_kind(r->a, k, version, list);
 	reply(r, rf_json_make(r->a,
 			      "{'kind':'APIResourceList','apiVersion':'v1','groupVersion':%S,"
 			      "'resources':%j}",
-			      rf_kind_api_version(r->a, first), list));
+			      rf_kind_api_version_as(r->a, first, version), list));
 }
 
 static const struct rf_kind *first_of(struct rf_str group)
 {
-	for (size_t i = 0; i < rf_n_kinds; i++)
-		if (rf_str_is(group, rf_kinds[i].group))
-			return &rf_kinds[i];
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
+		if (rf_str_is(group, k->group))
+			return k;
 	return NULL;
 }
 
@@ -211,9 +248,9 @@ static bool handle_group(struct rf_req *r, struct rf_str rest)
 		reply(r, plain_group(r->a, k));
 		return true;
 	}
-	if (!rf_str_is(rest, k->version))
+	if (!rf_kind_in_version(k, rest))
 		return false;
-	reply_resources(r, k);
+	reply_resources(r, k, rest);
 	return true;
 }
 
@@ -259,7 +296,7 @@ bool rf_discovery_handle(struct rf_req *r)
 	else if (rf_str_is(path, "/apis"))
 		reply_groups(r);
 	else if (rf_str_is(path, "/api/v1"))
-		reply_resources(r, &rf_kinds[0]);
+		reply_resources(r, &rf_kinds[0], RF_LIT("v1"));
 	else if (rf_str_starts(path, RF_LIT("/apis/")))
 		return handle_group(r, rf_str_skip(path, 6));
 	else

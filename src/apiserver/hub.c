@@ -15,6 +15,7 @@ struct watcher {
 	struct rf_user user;
 	uint64_t allowed_at;	/* the generation of the rules that allowed it */
 	struct rf_str ns, name; /* empty: all */
+	struct rf_str version;	/* asked for, where it is not the kind's own */
 	struct rf_filter filter;
 	enum rf_form form;
 	bool include_objects;
@@ -48,13 +49,28 @@ size_t rf_hub_count(const struct rf_hub *h)
 
 static const char *const TYPE_NAME[] = { "ADDED", "MODIFIED", "DELETED" };
 
+static void write_as_asked(struct watcher *w, struct rf_buf *out, struct rf_str json)
+{
+	struct rf_route t = { .kind = w->kind, .version = w->version };
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *o = NULL;
+
+	if (rf_json_parse(&a, json, &o, NULL) == 0)
+		rf_json_write(out, rf_as_asked(&a, &t, o));
+	else
+		rf_buf_add(out, json);
+}
+
 static void write_object(struct watcher *w, struct rf_buf *out, struct rf_str json,
 			 const struct rf_json *parsed)
 {
 	struct rf_table t;
 
 	if (w->form == RF_FORM_FULL) {
-		rf_buf_add(out, json);
+		if (w->version.n > 0)
+			write_as_asked(w, out, json);
+		else
+			rf_buf_add(out, json);
 		return;
 	}
 	if (w->form == RF_FORM_META) {
@@ -327,6 +343,7 @@ static struct watcher *watcher_new(struct rf_req *r)
 	w->allowed_at = rf_rbac_generation(r->api->rbac);
 	w->ns = rf_arena_str(a, r->route.ns);
 	w->name = rf_arena_str(a, r->route.name);
+	w->version = rf_arena_str(a, r->route.version);
 	w->form = r->form;
 	w->include_objects = r->include_objects;
 	w->bookmarks = rf_query_true(r, "allowWatchBookmarks");

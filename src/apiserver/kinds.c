@@ -6,9 +6,10 @@
 #define AUTHN "authentication.k8s.io", "v1"
 #define RESOURCE "resource.k8s.io", "v1"
 #define RINGFENCE "ringfence.io", "v1alpha1"
+#define TEMPLATES RF_TEMPLATES_GROUP, "v1"
 
 /* group and version, plural, singular, kind, short, categories, namespaced, stored, subresources,
- * schema */
+ * schema, other versions */
 const struct rf_kind rf_kinds[] = {
 	{ CORE, "namespaces", "namespace", "Namespace", "ns", "", false, true, "status",
 	  "Namespace" },
@@ -43,6 +44,12 @@ const struct rf_kind rf_kinds[] = {
 	  NULL },
 	{ RINGFENCE, "podgroups", "podgroup", "PodGroup", "pg", "ringfence", true, true, "status",
 	  NULL },
+	{ TEMPLATES, "constrainttemplates", "constrainttemplate", "ConstraintTemplate", "", "",
+	  false, true, "status", NULL, "v1beta1 v1alpha1" },
+	{ "config.gatekeeper.sh", "v1alpha1", "configs", "config", "Config", "", "", true, true,
+	  "status", NULL },
+	{ "syncset.gatekeeper.sh", "v1alpha1", "syncsets", "syncset", "SyncSet", "", "", false,
+	  true, "status", NULL },
 	{ AUTHN, "tokenreviews", "tokenreview", "TokenReview", "", "", false, false, "",
 	  "TokenReview" },
 	{ AUTHN, "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", "", "", false,
@@ -58,15 +65,26 @@ const struct rf_kind rf_kinds[] = {
 };
 const size_t rf_n_kinds = RF_COUNT(rf_kinds);
 
+const struct rf_kind *rf_kind_next(const struct rf_kind *k)
+{
+	if (k == NULL)
+		return &rf_kinds[0];
+	if (k->constraint || k == &rf_kinds[rf_n_kinds - 1])
+		return rf_kind_next_constraint(k->constraint ? k : NULL);
+	return k + 1;
+}
+
+bool rf_kind_in_version(const struct rf_kind *k, struct rf_str version)
+{
+	return rf_str_is(version, k->version) || (k->also != NULL && rf_word_in(k->also, version));
+}
+
 const struct rf_kind *rf_kind_find(struct rf_str group, struct rf_str version, struct rf_str plural)
 {
-	for (size_t i = 0; i < rf_n_kinds; i++) {
-		const struct rf_kind *k = &rf_kinds[i];
-
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
 		if (rf_str_is(plural, k->plural) && rf_str_is(group, k->group) &&
-		    rf_str_is(version, k->version))
+		    rf_kind_in_version(k, version))
 			return k;
-	}
 	return NULL;
 }
 
@@ -81,7 +99,8 @@ const struct rf_kind *rf_kind_get(const char *plural)
 
 bool rf_kind_is(const struct rf_kind *k, const char *plural)
 {
-	return strcmp(k->plural, plural) == 0;
+	/* A template may call its kind "Pods"; what is special about pods is not for it. */
+	return !k->constraint && strcmp(k->plural, plural) == 0;
 }
 
 bool rf_kind_is_rbac(const struct rf_kind *k)
@@ -106,11 +125,17 @@ bool rf_kind_has_sub(const struct rf_kind *k, struct rf_str sub)
 	return rf_word_in(k->subresources, sub);
 }
 
-struct rf_str rf_kind_api_version(struct rf_arena *a, const struct rf_kind *k)
+struct rf_str rf_kind_api_version_as(struct rf_arena *a, const struct rf_kind *k,
+				     struct rf_str version)
 {
 	if (k->group[0] == '\0')
-		return rf_str(k->version);
-	return rf_arena_printf(a, "%s/%s", k->group, k->version);
+		return version;
+	return rf_arena_printf(a, "%s/%.*s", k->group, RF_STR(version));
+}
+
+struct rf_str rf_kind_api_version(struct rf_arena *a, const struct rf_kind *k)
+{
+	return rf_kind_api_version_as(a, k, rf_str(k->version));
 }
 
 struct rf_str rf_kind_resource(struct rf_arena *a, const struct rf_kind *k)

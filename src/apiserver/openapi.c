@@ -8,10 +8,9 @@
 #define V2_ASKED "application/com.github.proto-openapi.spec.v2"
 #define V2_PROTOBUF V2_ASKED ".v1.0+protobuf"
 
-static struct rf_json *gvk(struct rf_arena *a, const struct rf_kind *k)
+static struct rf_json *gvk(struct rf_arena *a, const struct rf_kind *k, struct rf_str version)
 {
-	return rf_json_make(a, "{'group':%s,'version':%s,'kind':%s}", k->group, k->version,
-			    k->kind);
+	return rf_json_make(a, "{'group':%s,'version':%S,'kind':%s}", k->group, version, k->kind);
 }
 
 /* --- schemas -------------------------------------------------------------------------------- */
@@ -84,9 +83,12 @@ static void add_properties(struct rf_arena *a, const struct rf_schema_type *t, s
 	}
 }
 
-static void add_kind_schema(struct rf_arena *a, const struct rf_kind *k, struct rf_json *schemas)
+static void add_kind_schema(struct rf_arena *a, const struct rf_kind *k, struct rf_str version,
+			    struct rf_json *schemas)
 {
-	struct rf_str name = rf_str(k->schema != NULL ? k->schema : k->kind);
+	/* A constraint's kind may be called as one of our types is. */
+	struct rf_str name = k->constraint ? rf_arena_printf(a, "constraint.%s", k->kind)
+					   : rf_str(k->schema != NULL ? k->schema : k->kind);
 	struct rf_json *o, *properties;
 
 	if (k->schema != NULL) {
@@ -104,7 +106,7 @@ static void add_kind_schema(struct rf_arena *a, const struct rf_kind *k, struct 
 	rf_json_set(a, properties, RF_LIT("apiVersion"), type_schema(a, RF_LIT("s")));
 	rf_json_set(a, properties, RF_LIT("kind"), type_schema(a, RF_LIT("s")));
 	rf_json_set(a, o, RF_LIT("x-kubernetes-group-version-kind"),
-		    rf_json_make(a, "[%j]", gvk(a, k)));
+		    rf_json_make(a, "[%j]", gvk(a, k, version)));
 }
 
 /* --- paths ---------------------------------------------------------------------------------- */
@@ -115,43 +117,52 @@ static struct rf_json *parameter(struct rf_arena *a, const char *name)
 		a, "{'name':%s,'in':'query','schema':{'type':'string','uniqueItems':true}}", name);
 }
 
-static struct rf_json *operation(struct rf_arena *a, const struct rf_kind *k, const char *action)
+struct served {
+	const struct rf_kind *k;
+	struct rf_str version;
+};
+
+static struct rf_json *operation(struct rf_arena *a, const struct served *s, const char *action)
 {
 	return rf_json_make(a,
 			    "{'x-kubernetes-action':%s,'x-kubernetes-group-version-kind':%j,"
 			    "'parameters':[%j,%j,%j],'responses':{'200':{'description':'OK'}}}",
-			    action, gvk(a, k), parameter(a, "dryRun"), parameter(a, "fieldManager"),
-			    parameter(a, "fieldValidation"));
+			    action, gvk(a, s->k, s->version), parameter(a, "dryRun"),
+			    parameter(a, "fieldManager"), parameter(a, "fieldValidation"));
 }
 
-static void add_paths(struct rf_arena *a, const struct rf_kind *k, struct rf_str base,
+static void add_paths(struct rf_arena *a, const struct served *s, struct rf_str base,
 		      struct rf_json *paths)
 {
+	const struct rf_kind *k = s->k;
 	struct rf_str list =
 		rf_arena_printf(a, "%.*s/%s%s", RF_STR(base),
 				k->namespaced ? "namespaces/{namespace}/" : "", k->plural);
 	struct rf_str one = rf_arena_printf(a, "%.*s/{name}", RF_STR(list));
 
-	rf_json_set(a, paths, list, rf_json_make(a, "{'post':%j}", operation(a, k, "post")));
+	rf_json_set(a, paths, list, rf_json_make(a, "{'post':%j}", operation(a, s, "post")));
 	if (!k->stored)
 		return;
-	rf_json_set(a, rf_json_get(paths, list), RF_LIT("get"), operation(a, k, "list"));
+	rf_json_set(a, rf_json_get(paths, list), RF_LIT("get"), operation(a, s, "list"));
 	rf_json_set(a, paths, one,
 		    rf_json_make(a, "{'get':%j,'put':%j,'patch':%j,'delete':%j}",
-				 operation(a, k, "get"), operation(a, k, "put"),
-				 operation(a, k, "patch"), operation(a, k, "delete")));
+				 operation(a, s, "get"), operation(a, s, "put"),
+				 operation(a, s, "patch"), operation(a, s, "delete")));
 }
 
-static void reply_group(struct rf_req *r, struct rf_str base, struct rf_str group)
+static void reply_group(struct rf_req *r, struct rf_str base, const char *group,
+			struct rf_str version)
 {
 	struct rf_json *paths = rf_json_object(r->a), *schemas = rf_json_object(r->a);
 	struct rf_json *o;
 
-	for (size_t i = 0; i < rf_n_kinds; i++) {
-		if (!rf_str_is(group, rf_kinds[i].group))
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;) {
+		struct served s = { k, version };
+
+		if (strcmp(group, k->group) != 0 || !rf_kind_in_version(k, version))
 			continue;
-		add_paths(r->a, &rf_kinds[i], base, paths);
-		add_kind_schema(r->a, &rf_kinds[i], schemas);
+		add_paths(r->a, &s, base, paths);
+		add_kind_schema(r->a, k, version, schemas);
 	}
 	o = rf_json_make(r->a,
 			 "{'openapi':'3.0.0','info':{'title':'ringfence','version':%s},'paths':%j,"
@@ -162,26 +173,45 @@ static void reply_group(struct rf_req *r, struct rf_str base, struct rf_str grou
 
 /* --- entry ---------------------------------------------------------------------------------- */
 
-static struct rf_str group_path(struct rf_arena *a, const struct rf_kind *k)
+static struct rf_str group_path(struct rf_arena *a, const struct rf_kind *k, struct rf_str version)
 {
-	if (k->group[0] == '\0')
-		return rf_arena_printf(a, "api/%s", k->version);
-	return rf_arena_printf(a, "apis/%s/%s", k->group, k->version);
+	return rf_arena_printf(a, "%s/%.*s", k->group[0] == '\0' ? "api" : "apis",
+			       RF_STR(rf_kind_api_version_as(a, k, version)));
+}
+
+/* Takes one after the other off *rest, which begins as NULL. */
+static bool next_version(struct rf_arena *a, const struct rf_kind *k, struct rf_str *rest,
+			 struct rf_str *ret)
+{
+	if (rest->p == NULL)
+		*rest = rf_arena_printf(a, "%s %s", k->version, k->also != NULL ? k->also : "");
+	if (rest->n == 0)
+		return false;
+	rf_str_cut(rest, ' ', ret);
+	return ret->n > 0;
+}
+
+static void index_kind(struct rf_arena *a, const struct rf_kind *k, struct rf_json *paths)
+{
+	struct rf_str rest = { NULL, 0 }, version;
+
+	while (next_version(a, k, &rest, &version)) {
+		struct rf_str p = group_path(a, k, version);
+
+		if (rf_json_get(paths, p) == NULL)
+			rf_json_set(a, paths, p,
+				    rf_json_make(a, "{'serverRelativeURL':%S}",
+						 rf_arena_printf(a, "/openapi/v3/%.*s?hash=%s",
+								 RF_STR(p), RF_VERSION)));
+	}
 }
 
 static void reply_index(struct rf_req *r)
 {
 	struct rf_json *paths = rf_json_object(r->a);
 
-	for (size_t i = 0; i < rf_n_kinds; i++) {
-		struct rf_str p = group_path(r->a, &rf_kinds[i]);
-
-		if (rf_json_get(paths, p) == NULL)
-			rf_json_set(r->a, paths, p,
-				    rf_json_make(r->a, "{'serverRelativeURL':%S}",
-						 rf_arena_printf(r->a, "/openapi/v3/%.*s?hash=%s",
-								 RF_STR(p), RF_VERSION)));
-	}
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;)
+		index_kind(r->a, k, paths);
 	rf_reply_json(r, 200, rf_json_text_of(r->a, rf_json_make(r->a, "{'paths':%j}", paths)));
 }
 
@@ -229,11 +259,15 @@ bool rf_openapi_handle(struct rf_req *r)
 	}
 	if (!rf_str_starts(path, prefix))
 		return false;
-	for (size_t i = 0; i < rf_n_kinds; i++) {
-		if (!rf_str_eq(rf_str_skip(path, prefix.n), group_path(r->a, &rf_kinds[i])))
-			continue;
-		reply_group(r, rf_str_skip(path, prefix.n - 1), rf_str(rf_kinds[i].group));
-		return true;
+	for (const struct rf_kind *k = NULL; (k = rf_kind_next(k)) != NULL;) {
+		struct rf_str rest = { NULL, 0 }, version;
+
+		while (next_version(r->a, k, &rest, &version)) {
+			if (!rf_str_eq(rf_str_skip(path, prefix.n), group_path(r->a, k, version)))
+				continue;
+			reply_group(r, rf_str_skip(path, prefix.n - 1), k->group, version);
+			return true;
+		}
 	}
 	return false;
 }

@@ -47,29 +47,75 @@ static void write_details(struct rf_buf *out, const struct rf_err *err, struct r
 	rf_buf_add_c(out, '}');
 }
 
-void rf_status_write(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
-		     const struct rf_kind *k)
+static void write_status(struct rf_buf *out, const struct rf_err *err, struct rf_str message,
+			 struct rf_str name, const struct rf_kind *k)
 {
 	const struct rf_code_info *info = rf_code_info(err->code);
 
 	rf_buf_puts(out, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
 			 "\"status\":\"Failure\",\"message\":");
-	rf_json_write_str(out, rf_str(err->msg));
+	rf_json_write_str(out, message);
 	rf_buf_printf(out, ",\"reason\":\"%s\"", info->kube_reason);
 	if (k != NULL)
 		write_details(out, err, name, k);
 	rf_buf_printf(out, ",\"code\":%d}\n", info->http);
 }
 
+void rf_status_write(struct rf_buf *out, const struct rf_err *err, struct rf_str name,
+		     const struct rf_kind *k)
+{
+	write_status(out, err, rf_str(err->msg), name, k);
+}
+
+/* --- warnings ------------------------------------------------------------------------------- */
+
+/* As in Kubernetes: all of them together, and each if that is too much. */
+#define WARNINGS_MAX (4 * 1024)
+#define WARNING_SHORT 256
+
+/* A quoted-string; nothing in it can end the header. What is cut is cut between characters. */
+static void add_warning(struct rf_req *r, struct rf_str text, size_t most)
+{
+	rf_auto(buf) out = RF_BUF_INIT;
+
+	if (text.n > most)
+		while (most > 0 && ((unsigned char)text.p[most] & 0xc0) == 0x80)
+			most--;
+	rf_buf_puts(&out, "299 - \"");
+	for (size_t i = 0; i < RF_MIN(text.n, most); i++) {
+		unsigned char c = (unsigned char)text.p[i];
+
+		if (c == '"' || c == '\\')
+			rf_buf_add_c(&out, '\\');
+		rf_buf_add_c(&out, c < ' ' || c == 0x7f ? ' ' : (char)c);
+	}
+	rf_buf_add_c(&out, '"');
+	rf_http_add_header(r->http, "Warning", rf_buf_str(&out));
+}
+
+/* Whether it stands before there, as a whole line. */
+static bool said_before(struct rf_str all, struct rf_str line)
+{
+	struct rf_str one;
+
+	while (all.p < line.p && rf_str_cut(&all, '\n', &one))
+		if (one.p < line.p && rf_str_eq(one, line))
+			return true;
+	return false;
+}
+
 static void add_warnings(struct rf_req *r)
 {
-	rf_auto(buf) text = RF_BUF_INIT;
+	struct rf_str all = rf_buf_str(&r->warnings), rest = all, one;
+	size_t most = all.n > WARNINGS_MAX ? WARNING_SHORT : WARNINGS_MAX, said = 0;
 
-	if (r->warnings.n == 0)
-		return;
-	rf_buf_puts(&text, "299 - ");
-	rf_json_write_str(&text, rf_buf_str(&r->warnings));
-	rf_http_add_header(r->http, "Warning", rf_buf_str(&text));
+	while (rest.n > 0 && said < WARNINGS_MAX) {
+		rf_str_cut(&rest, '\n', &one);
+		if (one.n == 0 || said_before(all, one))
+			continue;
+		add_warning(r, one, most);
+		said += RF_MIN(one.n, most);
+	}
 }
 
 /* --- large answers -------------------------------------------------------------------------- */
@@ -161,7 +207,10 @@ void rf_reply_error(struct rf_req *r, const struct rf_err *err)
 		rf_http_add_header(r->http, "WWW-Authenticate", RF_LIT("Bearer"));
 	if (err->code == RF_SYSTEM || err->code == RF_INTERNAL)
 		rf_error("%.*s %.*s: %s", RF_STR(r->http->method), RF_STR(r->http->path), err->msg);
-	rf_status_write(&out, err, r->route.name, r->route.kind);
+	if (r->denied.n > 0)
+		write_status(&out, err, r->denied, RF_STR_EMPTY, NULL);
+	else
+		rf_status_write(&out, err, r->route.name, r->route.kind);
 	rf_reply_json(r, status, rf_buf_str(&out));
 }
 
@@ -177,10 +226,23 @@ void rf_reply_done(struct rf_req *r, int status, struct rf_str name, struct rf_s
 	rf_reply_json(r, status, rf_json_text_of(r->a, s));
 }
 
+const struct rf_json *rf_as_asked(struct rf_arena *a, const struct rf_route *t,
+				  const struct rf_json *object)
+{
+	struct rf_json *o;
+
+	if (t->version.n == 0)
+		return object;
+	o = rf_json_clone(a, object);
+	rf_json_set_str(a, o, "apiVersion", rf_kind_api_version_as(a, t->kind, t->version));
+	return o;
+}
+
 void rf_reply_object(struct rf_req *r, int status, const struct rf_json *object)
 {
 	rf_auto(buf) out = RF_BUF_INIT;
 
+	object = rf_as_asked(r->a, &r->route, object);
 	if (r->form == RF_FORM_TABLE) {
 		struct rf_table t;
 

@@ -50,6 +50,8 @@ static int resource(const struct segments *s, size_t i, struct rf_str group, str
 	ret->kind = rf_kind_find(group, version, seg(s, i));
 	ret->name = seg(s, i + 1);
 	ret->sub = seg(s, i + 2);
+	if (ret->kind != NULL && !rf_str_is(version, ret->kind->version))
+		ret->version = version;
 	if (ret->kind == NULL || s->n > i + 3 || (in_ns && !ret->kind->namespaced))
 		return no_such(err);
 	if (ret->kind->namespaced && !in_ns && ret->name.n > 0)
@@ -99,7 +101,8 @@ int rf_route_parse(struct rf_str method, struct rf_str path, bool watch, struct 
 {
 	struct segments s;
 
-	*ret = (struct rf_route){ .ns = RF_STR_EMPTY, .name = RF_STR_EMPTY, .sub = RF_STR_EMPTY };
+	*ret = (struct rf_route){ .ns = RF_STR_EMPTY, .name = RF_STR_EMPTY, .sub = RF_STR_EMPTY,
+				  .version = RF_STR_EMPTY };
 	if (!split(path, &s))
 		return no_such(err);
 	if (rf_str_is(seg(&s, 0), "api")) {

@@ -10,6 +10,7 @@ struct rf_route {
 	struct rf_str ns;   /* empty: all, or cluster scope */
 	struct rf_str name; /* empty: the collection */
 	struct rf_str sub;  /* empty: the object itself */
+	struct rf_str version; /* asked for, where it is not the kind's own; empty else */
 	const char *verb;   /* RBAC's: get list watch create update patch delete deletecollection */
 };
 

@@ -2,6 +2,7 @@
 
 #include "apiserver/hub.h"
 #include "apiserver/index.h"
+#include "apiserver/policies.h"
 #include "apiserver/rbac.h"
 #include "apiserver/write.h"
 
@@ -21,7 +22,11 @@ int rf_api_open(struct rf_api *api, uv_loop_t *loop, const struct rf_clock *cloc
 		return -err->code;
 	api->hub = rf_hub_new(api);
 	api->rbac = rf_rbac_new(api->store);
-	if (rf_index_open(api->store, err) < 0 || rf_bootstrap(api, err) < 0)
+	api->policies = rf_policies_new();
+	if (rf_index_open(api->store, err) < 0)
+		return -err->code;
+	rf_policies_load(api);
+	if (rf_bootstrap(api, err) < 0)
 		return -err->code;
 	return 0;
 }
@@ -30,6 +35,7 @@ void rf_api_done(struct rf_api *api)
 {
 	rf_hub_free(api->hub);
 	rf_rbac_free(api->rbac);
+	rf_policies_free(api->policies);
 	rf_store_free(api->store);
 	rf_map_done(&api->tx.quota_dirty);
 	rf_map_done(&api->tx.end_dirty);

@@ -392,6 +392,19 @@ static const struct rf_table_column QUEUE[] = { { "Weight", "string", 0 },
 						{ "Running", "string", 0 },
 						{ "Age", "string", 0 } };
 
+static void constraint_cells(struct rf_table_cells *c)
+{
+	struct rf_str action = rf_json_str_at(c->o, "spec", "enforcementAction");
+
+	rf_cell(c, action.n > 0 ? action : RF_LIT("deny"));
+	rf_cell_age(c);
+}
+static const struct rf_table_column CONSTRAINT_COLUMNS[] = { { "Enforcement-Action", "string", 0 },
+							     { "Age", "string", 0 } };
+static const struct rf_table_kind CONSTRAINT = { "", CONSTRAINT_COLUMNS,
+						 RF_COUNT(CONSTRAINT_COLUMNS), constraint_cells,
+						 false };
+
 static const struct rf_table_kind KINDS[] = {
 	{ "pods", POD, RF_COUNT(POD), pod_cells, false },
 	{ "nodes", NODE, RF_COUNT(NODE), node_cells, false },
@@ -419,5 +432,5 @@ const struct rf_table_kind *rf_table_kind(const struct rf_kind *k)
 	for (size_t i = 0; i < RF_COUNT(KINDS); i++)
 		if (rf_kind_is(k, KINDS[i].plural))
 			return &KINDS[i];
-	return &OTHER;
+	return k->constraint ? &CONSTRAINT : &OTHER;
 }

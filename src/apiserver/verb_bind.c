@@ -2,6 +2,7 @@
 #include "apiserver/admission.h"
 #include "apiserver/api.h"
 #include "apiserver/meta.h"
+#include "apiserver/policies.h"
 #include "apiserver/write.h"
 
 static int check_binding(struct rf_req *r, const struct rf_json *pod, const struct rf_json *binding,
@@ -67,7 +68,8 @@ static int bind_pod(struct rf_req *r, const struct rf_json *binding, struct rf_e
 	struct rf_json *old, *pod;
 
 	if (rf_store_get(r->api->store, r->a, t->kind, t->ns, t->name, &old, err) < 0 ||
-	    check_binding(r, old, binding, err) < 0)
+	    check_binding(r, old, binding, err) < 0 ||
+	    rf_policies_judge(r, "CREATE", NULL, binding, err) < 0)
 		return -err->code;
 	pod = rf_json_clone(r->a, old);
 	rf_json_set_str(r->a, rf_json_ensure(r->a, pod, "spec"), "nodeName",

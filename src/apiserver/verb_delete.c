@@ -2,11 +2,13 @@
 #include "apiserver/admission.h"
 #include "apiserver/api.h"
 #include "apiserver/decode.h"
+#include "apiserver/policies.h"
 #include "apiserver/write.h"
 
 struct options {
 	struct rf_deletion how;
 	struct rf_str uid, rv; /* preconditions; empty: none */
+	const struct rf_json *eviction; /* NULL: a plain deletion */
 };
 
 static int read_grace(struct rf_req *r, const struct rf_json *o, int64_t *ret, struct rf_err *err)
@@ -69,6 +71,14 @@ static int check_preconditions(struct rf_req *r, const struct options *opt, cons
 		       RF_STR(rf_json_str_at(meta, uid ? "resourceVersion" : "uid")));
 }
 
+static int judge(struct rf_req *r, const struct options *opt, const struct rf_json *old,
+		 struct rf_err *err)
+{
+	if (opt->eviction != NULL)
+		return rf_policies_judge(r, "CREATE", NULL, opt->eviction, err);
+	return rf_policies_judge(r, "DELETE", old, NULL, err);
+}
+
 static int delete_one(struct rf_req *r, const struct options *opt, struct rf_str ns,
 		      struct rf_str name, struct rf_json **ret_old, struct rf_json **ret_left,
 		      struct rf_err *err)
@@ -77,7 +87,7 @@ static int delete_one(struct rf_req *r, const struct options *opt, struct rf_str
 
 	if (rf_store_get(r->api->store, r->a, k, ns, name, ret_old, err) < 0 ||
 	    check_preconditions(r, opt, *ret_old, err) < 0 ||
-	    rf_admit_delete(r, k, *ret_old, err) < 0)
+	    rf_admit_delete(r, k, *ret_old, err) < 0 || judge(r, opt, *ret_old, err) < 0)
 		return -err->code;
 	return rf_delete_object(r->api, r->a, k, *ret_old, &opt->how, ret_left, err);
 }
@@ -114,8 +124,10 @@ int rf_verb_evict(struct rf_req *r, struct rf_err *err)
 	struct rf_json *eviction = NULL, *old = NULL, *left = NULL;
 
 	if (rf_read_object(r, &eviction, err) < 0 ||
-	    fill(r, rf_json_at(eviction, "deleteOptions"), &opt, err) < 0 ||
-	    run_delete(r, &opt, &old, &left, err) < 0)
+	    fill(r, rf_json_at(eviction, "deleteOptions"), &opt, err) < 0)
+		return -err->code;
+	opt.eviction = eviction;
+	if (run_delete(r, &opt, &old, &left, err) < 0)
 		return -err->code;
 	rf_reply_done(r, 201, r->route.name, rf_json_str_at(old, "metadata", "uid"));
 	return 0;
@@ -149,11 +161,15 @@ static int delete_all(struct rf_req *r, const struct options *opt, const struct 
 		rf_auto(arena) a = RF_ARENA_CAPPED(RF_REQUEST_MEMORY);
 		struct rf_json *old = NULL, *left = NULL;
 		struct rf_req one = *r;
+		int n;
 
 		one.a = &a;
-		if (delete_one(&one, opt, rf_json_str_at(which, "ns"),
-			       rf_json_str_at(which, "name"), &old, &left, err) < 0)
-			return -err->code;
+		n = delete_one(&one, opt, rf_json_str_at(which, "ns"),
+			       rf_json_str_at(which, "name"), &old, &left, err);
+		r->warnings = one.warnings;
+		r->denied = rf_arena_str(r->a, one.denied);
+		if (n < 0)
+			return n;
 	}
 	return 0;
 }

@@ -77,6 +77,8 @@ static void add_item(struct lister *l, const struct rf_row *row, const struct rf
 			rf_buf_add_c(l->out, ',');
 		if (l->r->form == RF_FORM_META)
 			rf_table_meta(l->out, o);
+		else if (l->r->route.version.n > 0)
+			rf_json_write(l->out, rf_as_asked(l->r->a, &l->r->route, o));
 		else
 			rf_buf_add(l->out, row->json);
 	}
@@ -88,8 +90,8 @@ static void add_item(struct lister *l, const struct rf_row *row, const struct rf
 static int list_row(void *ctx, const struct rf_row *row)
 {
 	struct lister *l = ctx;
-	bool parse =
-		l->filter.labels != NULL || l->filter.fields != NULL || l->r->form != RF_FORM_FULL;
+	bool parse = l->filter.labels != NULL || l->filter.fields != NULL ||
+		     l->r->form != RF_FORM_FULL || l->r->route.version.n > 0;
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_json *o = NULL;
 
@@ -107,7 +109,9 @@ static int list_row(void *ctx, const struct rf_row *row)
 
 static void begin(struct lister *l)
 {
-	const struct rf_kind *k = l->r->route.kind;
+	const struct rf_route *t = &l->r->route;
+	const struct rf_kind *k = t->kind;
+	struct rf_str version = t->version.n > 0 ? t->version : rf_str(k->version);
 
 	if (l->r->form == RF_FORM_TABLE)
 		rf_table_begin(&l->table, l->out, k, rf_wall_ms(l->r->api->clock),
@@ -117,7 +121,7 @@ static void begin(struct lister *l)
 				    "\"apiVersion\":\"meta.k8s.io/v1\",\"items\":[");
 	else
 		rf_buf_printf(l->out, "{\"kind\":\"%sList\",\"apiVersion\":\"%.*s\",\"items\":[",
-			      k->kind, RF_STR(rf_kind_api_version(l->r->a, k)));
+			      k->kind, RF_STR(rf_kind_api_version_as(l->r->a, k, version)));
 }
 
 static void finish(struct lister *l)

@@ -2,6 +2,7 @@
 
 #include "apiserver/hub.h"
 #include "apiserver/index.h"
+#include "apiserver/policies.h"
 #include "apiserver/quota.h"
 #include "apiserver/rbac.h"
 
@@ -22,6 +23,7 @@ static void forget_dirty(struct rf_api *api)
 void rf_write_rollback(struct rf_api *api)
 {
 	forget_dirty(api);
+	rf_policies_forget(api->policies);
 	rf_store_rollback(api->store);
 	rf_rbac_changed(api->rbac);
 }
@@ -34,6 +36,7 @@ static void mark(struct rf_api *api, const struct rf_kind *k, const struct rf_js
 
 	if (rf_kind_is_rbac(k))
 		rf_rbac_changed(api->rbac);
+	rf_policies_note(api->policies, k, before, after);
 	if (rf_kind_is(k, "namespaces")) {
 		ns = rf_json_str_at(after ? after : before, "metadata", "name");
 		if (after != NULL && rf_json_at(after, "metadata", "deletionTimestamp") != NULL)
@@ -99,6 +102,8 @@ static int settle(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
 {
 	struct rf_str ns;
 
+	if (rf_policies_settle(api, a, err) < 0)
+		return -err->code;
 	while (take_key(&api->tx.end_dirty, a, &ns))
 		if (rf_namespace_settle(api, a, ns, err) < 0)
 			return -err->code;
@@ -120,9 +125,15 @@ int rf_write_commit(struct rf_api *api, bool dry_run, struct rf_err *err)
 		rf_write_rollback(api);
 		return 0;
 	}
+	if (rf_policies_apply(api->policies, err) < 0) {
+		rf_write_rollback(api);
+		rf_policies_load(api);
+		return -err->code;
+	}
 	forget_dirty(api);
 	if (rf_store_commit(api->store, rf_hub_publish, api->hub, err) < 0) {
 		rf_rbac_changed(api->rbac);
+		rf_policies_load(api);
 		return -err->code;
 	}
 	return 0;

@@ -1,5 +1,5 @@
-/* Write: the one way objects change. Keeps the index, quotas, RBAC's copy and dying namespaces in
- * step, all in the request's transaction. */
+/* Write: the one way objects change. Keeps the index, quotas, RBAC's copy, the book of policies and dying
+ * namespaces in step, all in the request's transaction. */
 #ifndef RF_APISERVER_WRITE_H
 #define RF_APISERVER_WRITE_H
 

@@ -18,20 +18,23 @@ static size_t round_up(size_t size)
 	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
+/* What is larger than a block comes zeroed from the system, page by page as it is used. */
 static struct rf_arena_block *add_block(struct rf_arena *a, size_t need)
 {
 	size_t size = RF_MAX(need, (size_t)BLOCK_SIZE);
-	struct rf_arena_block *b = rf_alloc(sizeof(*b) + size);
+	struct rf_arena_block *b = need > BLOCK_SIZE ? calloc(1, sizeof(*b) + size) : malloc(sizeof(*b) + size);
 
+	rf_assert(b != NULL);
 	b->size = size;
+	b->used = 0;
 	b->next = a->blocks;
 	a->blocks = b;
 	return b;
 }
 
-void *rf_arena_alloc(struct rf_arena *a, size_t size)
+/* need is rounded. */
+static inline void *take(struct rf_arena *a, size_t need)
 {
-	size_t need = round_up(size ? size : 1);
 	struct rf_arena_block *b = a->blocks;
 	void *p;
 
@@ -43,11 +46,27 @@ void *rf_arena_alloc(struct rf_arena *a, size_t size)
 	return p;
 }
 
+static inline bool is_full(const struct rf_arena *a, size_t size)
+{
+	return a->cap != 0 && (size > a->cap || a->used + size > a->cap);
+}
+
+void *rf_arena_alloc(struct rf_arena *a, size_t size)
+{
+	size_t need = round_up(size ? size : 1);
+	void *p = take(a, need);
+
+	return need > BLOCK_SIZE ? p : memset(p, 0, need);
+}
+
 void *rf_arena_try(struct rf_arena *a, size_t size)
 {
-	if (a->cap != 0 && (size > a->cap || a->used + size > a->cap))
-		return NULL;
-	return rf_arena_alloc(a, size);
+	return is_full(a, size) ? NULL : rf_arena_alloc(a, size);
+}
+
+void *rf_arena_try_raw(struct rf_arena *a, size_t size)
+{
+	return is_full(a, size) ? NULL : take(a, round_up(size ? size : 1));
 }
 
 void rf_arena_reset(struct rf_arena *a)
@@ -62,7 +81,6 @@ void rf_arena_reset(struct rf_arena *a)
 			free(b);
 	}
 	if (keep != NULL) {
-		memset(keep->data, 0, keep->used);
 		keep->used = 0;
 		keep->next = NULL;
 	}

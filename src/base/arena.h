@@ -25,6 +25,8 @@ struct rf_arena {
 /* Memory is zeroed and aligned for any type. */
 void *rf_arena_alloc(struct rf_arena *a, size_t size) RF_MUST_USE;
 void *rf_arena_try(struct rf_arena *a, size_t size) RF_MUST_USE;
+/* As try, but not zeroed: for who fills it at once, all of it. */
+void *rf_arena_try_raw(struct rf_arena *a, size_t size) RF_MUST_USE;
 /* Forgets everything handed out but keeps one block for the next unit of work. */
 void rf_arena_reset(struct rf_arena *a);
 void rf_arena_done(struct rf_arena *a);

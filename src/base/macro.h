@@ -14,6 +14,8 @@
 #define RF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define RF_UNUSED __attribute__((unused))
 #define RF_MUST_USE __attribute__((warn_unused_result))
+/* Left as it is although the compiler zeroes locals: large, and written before it is read. */
+#define RF_UNINITIALIZED __attribute__((uninitialized))
 #define RF_CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 /* Always on, in release builds too: for what cannot happen unless ringfence itself is wrong.

@@ -1,7 +1,7 @@
 /* `ringfence policy`: policies in Rego, checked, asked, tested and measured from the command line. */
 #include "cli/policy.h"
 
-struct rf_policy_opts rf_policy_opt = { .count = 1000 };
+struct rf_policy_opts rf_policy_opt = { .count = 1000, .threads = 1 };
 
 void rf_policy_print_errors(FILE *to, const struct rf_ra_errors *e)
 {
@@ -53,15 +53,17 @@ int rf_policy_close(const struct rf_rego_tally *t)
 static const struct {
 	const char *name;
 	rf_policy_sub *run;
-	const char *asks; /* what it needs at least one of */
+	const char *asks; /* what it needs at least one of; NULL: nothing */
 } SUBS[] = {
 	{ "check", rf_policy_check, "files or folders: ringfence policy check policies/" },
 	{ "eval", rf_policy_eval, "a query: ringfence policy eval -d policies/ -i input.json data.example.allow" },
 	{ "test", rf_policy_test, "files or folders: ringfence policy test policies/" },
 	{ "fmt", rf_policy_fmt, "files or folders: ringfence policy fmt -d policies/" },
 	{ "conformance", rf_policy_conformance, "a folder of OPA's cases: ringfence policy conformance cases/v1" },
-	{ "podsecurity", rf_policy_podsecurity, "a folder of fixtures: ringfence policy podsecurity testdata/" },
+	{ "podsecurity", rf_policy_podsecurity,
+	  "fixtures or manifests: ringfence policy podsecurity --level restricted deploy/" },
 	{ "verify", rf_policy_verify, "a folder of Gatekeeper suites: ringfence policy verify library/" },
+	{ "batch", rf_policy_batch, NULL }, /* for tests; not shown */
 	{ "bench", rf_policy_bench, "a query: ringfence policy bench -d policies/ -i input.json data.example.allow" },
 };
 
@@ -74,7 +76,7 @@ static int run(int argc, char **argv, struct rf_err *err)
 	for (size_t i = 0; i < RF_COUNT(SUBS); i++) {
 		if (strcmp(argv[0], SUBS[i].name) != 0)
 			continue;
-		if (argc == 1)
+		if (argc == 1 && SUBS[i].asks)
 			return rf_fail(err, RF_BAD_REQUEST, "%s needs %s", SUBS[i].name, SUBS[i].asks);
 		return SUBS[i].run(&a, argc - 1, argv + 1, err);
 	}
@@ -87,23 +89,33 @@ static const struct rf_opt OPTS[] = {
 	{ "input", 'i', RF_OPT_STR, &rf_policy_opt.input, "FILE", "eval, bench: the input, JSON or YAML" },
 	{ "output", 'o', RF_OPT_STR, &rf_policy_opt.output, "json|pretty", "eval: how to print (default json)" },
 	{ "v0", 0, RF_OPT_FLAG, &rf_policy_opt.v0, NULL, "policies are in the language of OPA before 1.0" },
-	{ "strict", 0, RF_OPT_FLAG, &rf_policy_opt.strict, NULL, "eval: an error of a builtin ends the evaluation" },
+	{ "strict", 0, RF_OPT_FLAG, &rf_policy_opt.strict, NULL, "eval: an error of a builtin ends the evaluation; check: also what is unused or deprecated" },
 	{ "write", 'w', RF_OPT_FLAG, &rf_policy_opt.write, NULL, "fmt: change the files" },
 	{ "diff", 0, RF_OPT_FLAG, &rf_policy_opt.diff, NULL, "fmt: show what would change, exit 1 if anything" },
-	{ "verbose", 'v', RF_OPT_FLAG, &rf_policy_opt.verbose, NULL, "conformance, test: every case by name" },
+	{ "verbose", 'v', RF_OPT_FLAG, &rf_policy_opt.verbose, NULL,
+	  "conformance, test, podsecurity: every case by name" },
+	{ "level", 0, RF_OPT_STR, &rf_policy_opt.level, "baseline|restricted|privileged",
+	  "podsecurity: judge manifests by this level" },
+	{ "version", 0, RF_OPT_STR, &rf_policy_opt.version, "vX.Y",
+	  "podsecurity --level: and this version (default latest)" },
 	{ "count", 0, RF_OPT_INT, &rf_policy_opt.count, "N", "bench: how many evaluations (default 1000)" },
+	{ "review", 0, RF_OPT_STR, &rf_policy_opt.review, "FILE",
+	  "bench: instead of a query, Gatekeeper's templates and constraints in FILES judge this review or object" },
+	{ "threads", 0, RF_OPT_INT, &rf_policy_opt.threads, "N", "bench --review: also on so many threads at once" },
 };
 
 const struct rf_verb RF_VERB_POLICY = {
 	.name = "policy",
 	.summary = "Check, ask, test and measure policies written in Rego",
 	.usage = "check FILES | eval -d FILES [-i INPUT] QUERY | test FILES | fmt [-w|-d] FILES | bench -d FILES "
-		 "[-i INPUT] QUERY | conformance DIR | podsecurity DIR | verify DIR",
+		 "[-i INPUT] QUERY | bench --review FILE FILES | conformance DIR | "
+		 "podsecurity [--level L [--version V]] FILES | verify DIR",
 	.details = "FILES are files and folders. Of a folder all .rego files are read; eval, test and bench also merge\n"
 		   "its .json, .yaml and .yml files into data: a/b/data.json of the folder named goes to data.a.b.\n"
 		   "The query is the word that is no file or folder (if all are, the last one).\n"
 		   "conformance runs OPA's own cases; below a folder named v0 they are read as v0.\n"
-		   "podsecurity judges <level>/<version>/{pass,fail}/*.yaml as the latest version does.\n"
+		   "podsecurity judges fixtures, <level>/<version>/{pass,fail}/*.yaml, each by the version it is for;\n"
+		   "with --level any manifests: Pods, and the pods of Deployments, Jobs, CronJobs and so on.\n"
 		   "verify runs Gatekeeper's suites as gator does.\n"
 		   "What judges exits 0 only if nothing failed.\n\n"
 		   "Examples:\n"

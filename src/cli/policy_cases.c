@@ -1,8 +1,6 @@
-/* `policy conformance`: OPA's own cases. `policy podsecurity`: Kubernetes' own fixtures. */
+/* `policy conformance`: OPA's own cases. */
 #include "base/fs.h"
 #include "cli/policy.h"
-#include "codec/yaml.h"
-#include "policy/podsecurity.h"
 
 /* "a/b/c.yaml": "a/b" */
 static struct rf_str folder_of(struct rf_str path)
@@ -13,23 +11,6 @@ static struct rf_str folder_of(struct rf_str path)
 		n--;
 	return rf_str_n(path.p, n > 0 ? n - 1 : 0);
 }
-
-static struct rf_str last_part(struct rf_str path)
-{
-	return rf_str_skip(path, folder_of(path).n > 0 || (path.n > 0 && path.p[0] == '/') ? folder_of(path).n + 1 : 0);
-}
-
-/* "a/b/c.yaml": "b" for 0, "a" for 1 */
-static struct rf_str folder_name(const char *file, int up)
-{
-	struct rf_str folder = folder_of(rf_str(file));
-
-	for (int i = 0; i < up; i++)
-		folder = folder_of(folder);
-	return last_part(folder);
-}
-
-/* --- OPA's cases --- */
 
 struct conformance {
 	struct rf_str category; /* the folder now being run */
@@ -125,90 +106,4 @@ int rf_policy_conformance(struct rf_arena *a, int argc, char **argv, struct rf_e
 	if (c.category.n == 0)
 		return rf_fail(err, RF_NOT_FOUND, "conformance %s: there are no cases (<category>/*.yaml)", argv[0]);
 	return close_conformance(&c);
-}
-
-/* --- Pod Security's fixtures: <level>/<version>/{pass,fail}/<pod>.yaml --- */
-
-struct fixtures {
-	bool look; /* only for the newest version of each level */
-	int64_t newest[RF_PS_RESTRICTED + 1];
-	struct rf_rego_tally tally;
-};
-
-/* "v1.29": 29. Not a version: -1. */
-static int64_t minor(struct rf_str version)
-{
-	int64_t n = -1;
-
-	if (!rf_str_starts(version, RF_LIT("v1.")) || rf_str_int(rf_str_skip(version, 3), &n, NULL) < 0)
-		return -1;
-	return n;
-}
-
-static int judge(struct fixtures *f, const char *file, enum rf_ps_level level, bool expect, struct rf_err *err)
-{
-	rf_auto(arena) a = RF_ARENA_INIT;
-	rf_auto(buf) why = RF_BUF_INIT;
-	struct rf_str text = RF_STR_EMPTY;
-	struct rf_json *docs = NULL;
-
-	if (rf_fs_read(&a, file, RF_POLICY_FILE_MAX, &text, err) < 0)
-		return -err->code;
-	if (rf_yaml_parse(&a, text, &docs, err) < 0)
-		return rf_wrap(err, "%s", file);
-	if (rf_ps_check(level, rf_json_item(docs, 0), &why) == expect) {
-		f->tally.passed++;
-		return 0;
-	}
-	f->tally.failed++;
-	printf("FAILED %s: %s\n", file, expect ? why.p : "allowed");
-	return 0;
-}
-
-static int take_fixture(void *arg, const char *file, struct rf_err *err)
-{
-	struct fixtures *f = arg;
-	struct rf_str verdict = folder_name(file, 0);
-	int64_t version = minor(folder_name(file, 1));
-	bool pass = rf_str_is(verdict, "pass");
-	enum rf_ps_level level;
-
-	if ((!pass && !rf_str_is(verdict, "fail")) || version < 0 || !rf_ps_level_parse(folder_name(file, 2), &level))
-		return 0;
-	if (f->look)
-		f->newest[level] = RF_MAX(f->newest[level], version);
-	else if (version < f->newest[level])
-		f->tally.skipped++;
-	else
-		return judge(f, file, level, pass, err);
-	return 0;
-}
-
-static void tell_newest(const struct fixtures *f)
-{
-	for (size_t i = 0; i < RF_COUNT(f->newest); i++)
-		if (f->newest[i] >= 0)
-			printf("%s: judged v1.%lld, the newest here; older ones are skipped\n",
-			       rf_ps_level_name((enum rf_ps_level)i), (long long)f->newest[i]);
-}
-
-int rf_policy_podsecurity(struct rf_arena *a, int argc, char **argv, struct rf_err *err)
-{
-	struct fixtures f = { .look = true, .newest = { -1, -1, -1 } };
-
-	for (int pass = 0; pass < 2; pass++, f.look = false) {
-		for (int i = 0; i < argc; i++) {
-			rf_auto_free char *real = realpath(argv[i], NULL); /* its name says the level */
-
-			if (real == NULL)
-				return rf_fail_errno(err, "find %s", argv[i]);
-			if (rf_policy_walk(a, real, RF_LIT(".yaml"), take_fixture, &f, err) < 0)
-				return -err->code;
-		}
-	}
-	if (f.tally.passed + f.tally.failed == 0)
-		return rf_fail(err, RF_NOT_FOUND,
-			       "podsecurity %s: there are no fixtures (<level>/<version>/{pass,fail}/*.yaml)", argv[0]);
-	tell_newest(&f);
-	return rf_policy_close(&f.tally);
 }

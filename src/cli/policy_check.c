@@ -49,9 +49,11 @@ int rf_policy_check(struct rf_arena *a, int argc, char **argv, struct rf_err *er
 		return -err->code;
 	if (f.n == 0 && f.n_other == 0)
 		return rf_fail(err, RF_NOT_FOUND, "check %s: there is no .rego file", argv[0]);
-	if (rf_rego_compile(f.source, f.n, NULL, &r, &errors) < 0)
-		rf_policy_print_errors(stdout, &errors);
-	rf_rego_unref(r);
+	if (rf_policy_opt.strict)
+		rf_rego_check(f.source, f.n, &errors);
+	else if (rf_rego_compile(f.source, f.n, NULL, &r, &errors) == 0)
+		rf_rego_unref(r);
+	rf_policy_print_errors(stdout, &errors);
 	count(&f, &errors, &tally);
 	return rf_policy_close(&tally);
 }

@@ -226,6 +226,8 @@ int rf_policy_bench(struct rf_arena *a, int argc, char **argv, struct rf_err *er
 
 	if (rf_policy_opt.count < 1 || rf_policy_opt.count > COUNT_MAX)
 		return rf_fail(err, RF_BAD_REQUEST, "--count is 1 to %d", COUNT_MAX);
+	if (rf_policy_opt.review)
+		return rf_policy_bench_review(a, argc, argv, err);
 	r = get_ready(a, argc, argv, &k, err);
 	if (r == 0) {
 		ns = rf_alloc((size_t)rf_policy_opt.count * sizeof(*ns));

@@ -11,7 +11,7 @@
 
 static const char *o_data, *o_listen, *o_kubeconfig, *o_name, *o_sim, *o_driver, *o_images, *o_pki;
 static const char *o_resources, *o_scheduler, *o_webhook, *o_service, *o_kubelet, *o_cdi, *o_simulate,
-	*o_driver_host;
+	*o_driver_host, *o_failure, *o_exempt;
 static bool o_supervised, o_verbose;
 
 #define OPT_SUPERVISED                                                                             \
@@ -78,6 +78,10 @@ static int control(int argc, char **argv, struct rf_err *err)
 
 	if (prepare(&RF_VERB_CONTROL, argc, argv, err) < 0 || need_api(err) < 0)
 		return -err->code;
+	if (o_failure != NULL && strcmp(o_failure, "open") != 0 && strcmp(o_failure, "closed") != 0)
+		return rf_fail(err, RF_BAD_REQUEST, "--policy-failure is open or closed, not \"%s\"", o_failure);
+	opts.policy_closed = o_failure != NULL && strcmp(o_failure, "closed") == 0;
+	opts.policy_exempt = o_exempt;
 	if (o_listen != NULL && rf_cli_address(o_listen, host, &opts.listen_port, err) < 0)
 		return -err->code;
 	if (o_webhook != NULL && rf_cli_address(o_webhook, hook, &opts.webhook_port, err) < 0)
@@ -161,6 +165,8 @@ static const struct rf_opt CONTROL_OPTS[] = {
 	{ "scheduler-name", 0, RF_OPT_STR, &o_scheduler, "NAME", "place only pods that name this scheduler" },
 	{ "webhook", 0, RF_OPT_STR, &o_webhook, "ADDR", "where to serve the admission webhook (default: nowhere)" },
 	{ "webhook-service", 0, RF_OPT_STR, &o_service, "NAME", "the webhook's Service (default ringfence-webhook)" },
+	{ "policy-failure", 0, RF_OPT_STR, &o_failure, "MODE", "open or closed: what asks for no cards when policies could not be asked (default open)" },
+	{ "policy-exempt", 0, RF_OPT_STR, &o_exempt, "LIST", "namespaces policies are not asked about (default kube-system,ringfence-system)" },
 	OPT_RESOURCES,
 	OPT_SUPERVISED,
 	OPT_VERBOSE,

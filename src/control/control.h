@@ -19,6 +19,10 @@ struct rf_control_opts {
 	uint16_t webhook_port;	     /* 0: any that is free */
 	const char *webhook_service; /* the Service's name, for the certificate; NULL:
 					"ringfence-webhook" */
+	/* When the cluster's policies could not be asked: refuse also what asks for no cards. */
+	bool policy_closed;
+	const char *policy_exempt; /* namespaces they are not asked about, comma-separated; NULL:
+				      kube-system and ringfence-system */
 };
 
 /* Waits for the API server, serves the webhook (printing "webhook URL") and the dashboard (printing

@@ -7,6 +7,7 @@
 
 #include "control/control.h"
 #include "kube/kube.h"
+#include "policy/book.h"
 #include "sched/sched.h"
 #include "tenant/admit.h"
 #include "tenant/tenant.h"
@@ -112,7 +113,17 @@ struct rf_reviewer {
 	bool synced;		   /* the cluster is all there */
 	int64_t now_ms;		   /* of a clock that never goes back */
 	struct rf_recents recents;
+	const struct rf_book *book; /* NULL: there are no policies to ask, only pods are judged */
+	bool loaded;		    /* the book holds all the cluster has */
+	bool closed;		    /* what asks for no cards is refused, too, when it cannot be judged */
+	const char *exempt;	    /* namespaces the book is not asked about, comma-separated; or NULL */
+	struct rf_book_inventory inventory;
 };
+/* Kubernetes' and ringfence's own: a policy on them would keep the cluster from starting. */
+#define RF_POLICY_EXEMPT "kube-system," RF_SYSTEM_NAMESPACE
+/* Gatekeeper's label for namespaces that are left alone; administrators' to set (deploy/base/policies.yaml). */
+#define RF_POLICY_IGNORE "admission.gatekeeper.sh/ignore"
+#define RF_CONTROL_USER "system:serviceaccount:" RF_SYSTEM_NAMESPACE ":ringfence-control"
 enum rf_review { RF_REVIEW_MUTATE, RF_REVIEW_VALIDATE };
 /* An AdmissionReview with the answer, as text in the arena. An error: what came is no review of
  * admission.k8s.io/v1, or it is malformed where it must be understood. The arena's cap bounds what the
@@ -120,9 +131,46 @@ enum rf_review { RF_REVIEW_MUTATE, RF_REVIEW_VALIDATE };
 int rf_webhook_review(struct rf_reviewer *r, struct rf_arena *a, enum rf_review what,
 		      struct rf_str body, struct rf_str *ret, struct rf_err *err);
 
+/* JSON of what a review holds; strings stay where they are (webhook_json.c). RF_TOO_LARGE. */
+int rf_webhook_json(struct rf_arena *a, struct rf_rv v, struct rf_json **ret, struct rf_err *err);
+
 /* Quotas of the namespace on `limits.<cards>`, which Kubernetes does not count (webhook_quota.c). */
 int rf_webhook_quota(const struct rf_reviewer *r, struct rf_arena *a, const struct rf_json *pod,
 		     struct rf_str ns, struct rf_err *err);
+
+/* --- the cluster's policies, for the webhook ---------------------------------------------------------- */
+
+struct rf_control;
+
+/* The book, fed by informers of its own (webhook_book.c). start: never fails, goes on trying. The loop
+ * must run to its end between stop and free. */
+struct rf_bookkeeper *rf_bookkeeper_start(struct rf_control *c);
+void rf_bookkeeper_stop(struct rf_bookkeeper *p);
+void rf_bookkeeper_free(struct rf_bookkeeper *p); /* NULL is fine, here and below */
+const struct rf_book *rf_bookkeeper_book(const struct rf_bookkeeper *p);
+struct rf_book_inventory rf_bookkeeper_inventory(const struct rf_bookkeeper *p);
+bool rf_bookkeeper_loaded(struct rf_bookkeeper *p); /* all that the cluster has was read once */
+
+/* Objects that policies want to look at (webhook_inventory.c). want..: what these templates, SyncSets and
+ * Configs name, and nothing else; tend: follow what is wanted. get: an rf_book_inventory's fn; an error until all of it was read. */
+struct rf_inventory *rf_inventory_new(struct rf_control *c);
+void rf_inventory_stop(struct rf_inventory *i);
+void rf_inventory_free(struct rf_inventory *i);
+void rf_inventory_want_nothing(struct rf_inventory *i);
+void rf_inventory_want(struct rf_inventory *i, const struct rf_json *o);
+void rf_inventory_tend(struct rf_inventory *i);
+int rf_inventory_get(void *inventory, struct rf_arena *a, struct rf_rv *ret, struct rf_err *err);
+
+/* As objects (webhook_crd.c). The CustomResourceDefinition of a template's kind; a merge patch for one that
+ * is there, NULL if it needs none or is not ours. */
+struct rf_json *rf_constraint_crd(struct rf_arena *a, const struct rf_json *template);
+struct rf_json *rf_constraint_crd_patch(struct rf_arena *a, const struct rf_json *template,
+					const struct rf_json *is);
+struct rf_str rf_constraint_plural(struct rf_arena *a, struct rf_str kind);
+/* {"code", "location", "message"} of a compiler's words. */
+struct rf_json *rf_policy_error(struct rf_arena *a, const char *problem);
+/* A merge patch for the status of a template or constraint; problem "": none. NULL: it says so already. */
+struct rf_json *rf_policy_status(struct rf_arena *a, const struct rf_json *o, const char *problem);
 
 /* --- the webhook's certificates (certificates.c) -------------------------------------------------- */
 
@@ -218,6 +266,7 @@ struct rf_control {
 	struct rf_tls *dashboard_tls;
 	struct rf_web *dashboard;
 	struct rf_webhook *webhook;
+	struct rf_bookkeeper *policies; /* for the webhook; NULL: none is served */
 };
 
 /* Runs what is due after the given pause; sooner if that was asked for already. */

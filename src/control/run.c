@@ -257,6 +257,8 @@ static void on_begin(uv_timer_t *timer)
 		rf_control_fail(c, &err);
 		return;
 	}
+	if (c->webhook != NULL)
+		c->policies = rf_bookkeeper_start(c);
 	on_lease(&c->lease_timer);
 }
 
@@ -300,10 +302,12 @@ static void tear_down(struct rf_control *c)
 	}
 	rf_web_stop(c->dashboard);
 	rf_webhook_stop(c->webhook);
+	rf_bookkeeper_stop(c->policies);
 	for (size_t i = 0; i < RF_COUNT(own); i++)
 		uv_close(own[i], NULL);
 	uv_run(&c->loop, UV_RUN_DEFAULT); /* until all of it is closed, the informers' part too */
 	(void)uv_loop_close(&c->loop);
+	rf_bookkeeper_free(c->policies);
 	rf_tls_free(c->dashboard_tls);
 	rf_kube_free(c->kube);
 	rf_sched_free(c->sched);

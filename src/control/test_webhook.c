@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "codec/base64.h"
+#include "codec/yaml.h"
 #include "control/private.h"
 #include "net/tls.h"
 
@@ -23,6 +24,7 @@ struct bench {
 	struct rf_arena a;
 	struct rf_json *objects;
 	struct rf_reviewer r;
+	struct rf_book *book; /* NULL: none */
 };
 
 static const struct rf_json *get(void *ctx, const struct rf_kube_res *res, struct rf_str ns,
@@ -85,6 +87,7 @@ static int tear_down(void **state)
 {
 	struct bench *b = *state;
 
+	rf_book_free(b->book);
 	rf_arena_done(&b->a);
 	free(b);
 	return 0;
@@ -562,6 +565,305 @@ static void depth_and_size_are_capped(void **state)
 	assert_int_equal(rf_webhook_review(&b->r, &small, RF_REVIEW_VALIDATE, rf_buf_str(&deep),
 					   &text, &err),
 			 -RF_TOO_LARGE);
+}
+
+
+static void what_is_read_for_policies_is_the_same_json(void **state)
+{
+	static const char TEXT[] = "{\"b\":[1,-7,1.0,1e3,2.50,12345678901234567890,true,false,null,\"\\u00e9\\n\","
+				   "{\"a\":{},\"c\":[]}],\"a\":\"x\"}";
+	struct bench *b = *state;
+	struct rf_json *is = NULL, *wanted = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	rf_auto(buf) many = RF_BUF_INIT;
+	struct rf_rv v;
+
+	assert_ok(rf_rv_parse_json(&b->a, rf_str(TEXT), &v, &err), err);
+	assert_ok(rf_webhook_json(&b->a, v, &is, &err), err);
+	assert_ok(rf_json_parse(&b->a, rf_str(TEXT), &wanted, &err), err);
+	assert_true(rf_json_equal(is, wanted));
+	assert_true(rf_str_is(rf_json_item(rf_json_at(is, "b"), 4)->text, "2.50"));
+	for (int i = 0; i <= RF_JSON_MEMBERS_MAX; i++)
+		rf_buf_printf(&many, "%s\"k%d\":1", i ? "," : "{", i);
+	rf_buf_add_c(&many, '}');
+	assert_ok(rf_rv_parse_json(&b->a, rf_buf_str(&many), &v, &err), err);
+	assert_int_equal(rf_webhook_json(&b->a, v, &is, &err), -RF_TOO_LARGE);
+}
+
+/* --- policies ---------------------------------------------------------------------------------- */
+
+static void put(struct bench *b, const char *yaml)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *docs = NULL;
+
+	assert_ok(rf_yaml_parse(&b->a, rf_str(yaml), &docs, &err), err);
+	for (size_t i = 0; i < rf_json_len(docs); i++)
+		assert_ok(rf_book_put(b->book, rf_json_item(docs, i), &err), err);
+}
+
+#define ECHO_TEMPLATE                                                                                       \
+	"apiVersion: templates.gatekeeper.sh/v1\n"                                                 \
+	"kind: ConstraintTemplate\n"                                                               \
+	"metadata: {name: echo, uid: u-1, generation: 3}\n"                                        \
+	"spec:\n"                                                                                  \
+	"  crd:\n"                                                                                 \
+	"    spec:\n"                                                                              \
+	"      names: {kind: Echo, shortNames: [ec]}\n"                                            \
+	"      validation:\n"                                                                      \
+	"        openAPIV3Schema: {type: object, properties: {say: {type: string}}}\n"             \
+	"  targets:\n"                                                                             \
+	"  - target: admission.k8s.gatekeeper.sh\n"                                                \
+	"    rego: |\n"                                                                            \
+	"      package echo\n"                                                                     \
+	"      violation[{\"msg\": msg}] { msg := input.parameters.say }\n"
+#define CONSTRAINT(name, spec)                                                                     \
+	"---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Echo\nmetadata: {name: " name   \
+	", uid: u-2, generation: 1}\nspec: {" spec "}\n"
+
+static int set_up_book(void **state)
+{
+	struct bench *b;
+
+	set_up(state);
+	b = *state;
+	b->r.book = b->book = rf_book_new();
+	b->r.loaded = true;
+	return 0;
+}
+
+static struct rf_json *review_of_deployment(struct bench *b, const char *ns)
+{
+	struct rf_json *v = review_of(
+		&b->a, "CREATE",
+		rf_json_make(&b->a, "{'apiVersion':'apps/v1','kind':'Deployment','metadata':{'name':'d',"
+				    "'namespace':%s}}",
+			     ns));
+
+	rf_json_set(&b->a, request(v), RF_LIT("kind"),
+		    rf_json_make(&b->a, "{'group':'apps','version':'v1','kind':'Deployment'}"));
+	rf_json_set(&b->a, request(v), RF_LIT("resource"),
+		    rf_json_make(&b->a, "{'group':'apps','version':'v1','resource':'deployments'}"));
+	return v;
+}
+
+/* "yes" or the code and message, then the warnings. */
+static const char *verdict(struct bench *b, struct rf_json *review)
+{
+	const struct rf_json *r = answer(b, RF_REVIEW_VALIDATE, review);
+	const struct rf_json *warnings = rf_json_at(r, "warnings");
+	rf_auto(buf) out = RF_BUF_INIT;
+
+	if (rf_json_is_true(rf_json_at(r, "allowed")))
+		rf_buf_puts(&out, "yes");
+	else
+		rf_buf_printf(&out, "%d %.*s", (int)rf_json_int(rf_json_at(r, "status", "code"), 0),
+			      RF_STR(rf_json_str_at(r, "status", "message")));
+	for (size_t i = 0; i < rf_json_len(warnings); i++)
+		rf_buf_printf(&out, " ~%.*s", RF_STR(rf_json_str(rf_json_item(warnings, i))));
+	return rf_arena_cstr(&b->a, rf_buf_str(&out));
+}
+
+static void policies_judge_whatever_comes(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = review_of_deployment(b, "open");
+
+	assert_string_equal(verdict(b, v), "yes");
+	put(b, ECHO_TEMPLATE CONSTRAINT("a", "parameters: {say: 'no'}") CONSTRAINT("b", "parameters: {say: never}")
+		       CONSTRAINT("c", "enforcementAction: warn, parameters: {say: hm}")
+			       CONSTRAINT("d", "match: {kinds: [{kinds: [Pod]}]}, parameters: {say: pods}"));
+	assert_string_equal(verdict(b, v), "403 [a] no\n[b] never ~[c] hm");
+}
+
+static void a_refusal_by_policies_has_kubernetes_reason(void **state)
+{
+	struct bench *b = *state;
+	const struct rf_json *r;
+
+	put(b, ECHO_TEMPLATE CONSTRAINT("a", "parameters: {say: 'stop'}"));
+	r = answer(b, RF_REVIEW_VALIDATE, review_of_deployment(b, "open"));
+	assert_true(rf_str_is(rf_json_str_at(r, "status", "reason"), "Forbidden"));
+	assert_true(rf_str_is(rf_json_str_at(r, "uid"), "r-1"));
+}
+
+static void a_pod_that_policies_refuse_is_not_counted(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "p", CARDS("2"), ""));
+
+	put(b, ECHO_TEMPLATE CONSTRAINT("a", "match: {name: p}, parameters: {say: 'stop'}"));
+	assert_string_equal(verdict(b, v), "403 [a] stop");
+	v = review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "q", CARDS("2"), ""));
+	assert_string_equal(verdict(b, v), "yes");
+	v = review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "r", CARDS("2"), ""));
+	assert_non_null(strstr(verdict(b, v), "403 pods \"r\" is forbidden"));
+}
+
+static void policies_see_the_namespace(void **state)
+{
+	struct bench *b = *state;
+
+	put(b, ECHO_TEMPLATE CONSTRAINT("a", "match: {namespaceSelector: {matchLabels: {ringfence.io/tenant: blue}}}, "
+				    "parameters: {say: blue}"));
+	assert_string_equal(verdict(b, review_of_deployment(b, "blue-a")), "403 [a] blue");
+	assert_string_equal(verdict(b, review_of_deployment(b, "open")), "yes");
+	assert_non_null(strstr(verdict(b, review_of_deployment(b, "unheard-of")),
+			       "namespace unheard-of is not known"));
+}
+
+static void some_namespaces_and_ringfence_itself_are_left_alone(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = review_of_deployment(b, "open");
+
+	put(b, ECHO_TEMPLATE CONSTRAINT("a", "parameters: {say: 'stop'}"));
+	add(b, "{'kind':'Namespace','metadata':{'name':'vendor','labels':{'admission.gatekeeper.sh/"
+	       "ignore':'yes'}}}");
+	assert_string_equal(verdict(b, review_of_deployment(b, "kube-system")), "yes");
+	assert_string_equal(verdict(b, review_of_deployment(b, "ringfence-system")), "yes");
+	assert_string_equal(verdict(b, review_of_deployment(b, "vendor")), "yes");
+	rf_json_set_str(&b->a, rf_json_at(request(v), "userInfo"), "username",
+			RF_LIT("system:serviceaccount:ringfence-system:ringfence-control"));
+	assert_string_equal(verdict(b, v), "yes");
+	b->r.exempt = "infra, monitoring";
+	assert_string_equal(verdict(b, review_of_deployment(b, "monitoring")), "yes");
+	assert_string_equal(verdict(b, review_of_deployment(b, "kube-system")), "403 [a] stop");
+	/* Cards are counted wherever they are asked for. */
+	add(b, "{'kind':'Pod','metadata':{'name':'x','namespace':'blue-a'},'spec':{'containers':[{" CARDS(
+		       "2") "}]}}");
+	b->r.exempt = "blue-a";
+	assert_non_null(strstr(verdict(b, review_of(&b->a, "CREATE",
+						    pod(&b->a, "blue-a", "p", CARDS("1"), ""))),
+			       "pods \"p\" is forbidden"));
+}
+
+static void until_policies_are_read_cards_are_refused_and_the_rest_is_the_operators_choice(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *cards = review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "p", CARDS("1"), ""));
+	struct rf_json *none =
+		review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "p", "'resources':{}", ""));
+	static const char WHY[] = "they have not all been read yet; try again in a few seconds";
+
+	b->r.loaded = false;
+	assert_string_equal(verdict(b, cards),
+			    rf_arena_printf(&b->a, "503 ringfence could not ask the cluster's policies: %s",
+					    WHY)
+				    .p);
+	assert_string_equal(
+		verdict(b, none),
+		rf_arena_printf(&b->a,
+				"yes ~ringfence let this through without asking the cluster's policies: %s",
+				WHY)
+			.p);
+	b->r.closed = true;
+	assert_memory_equal(verdict(b, none), "503 ", 4);
+	b->r.loaded = true;
+	assert_string_equal(verdict(b, none), "yes");
+	assert_string_equal(verdict(b, cards), "yes");
+}
+
+static int no_inventory(void *ctx RF_UNUSED, struct rf_arena *a RF_UNUSED, struct rf_rv *ret RF_UNUSED,
+			struct rf_err *err)
+{
+	return rf_fail(err, RF_UNAVAILABLE, "Service: not read yet");
+}
+
+static void what_cannot_be_judged_is_treated_alike(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *cards = review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "p", CARDS("1"), ""));
+
+	put(b, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: ringfence-system, labels: "
+	       "{openpolicyagent.org/policy: rego}}\ndata:\n  a.rego: |\n    package kubernetes.admission\n"
+	       "    deny contains \"x\" if data.inventory.cluster.x\n");
+	b->r.inventory = (struct rf_book_inventory){ no_inventory, NULL };
+	assert_non_null(strstr(verdict(b, cards), "503 "));
+	assert_non_null(strstr(verdict(b, cards), "Service: not read yet"));
+	assert_non_null(strstr(verdict(b, review_of_deployment(b, "open")),
+			       "yes ~ringfence let this through"));
+}
+
+static void a_policy_that_cannot_be_compiled_is_refused_where_it_is_written(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = review_of(
+		&b->a, "CREATE",
+		rf_json_make(&b->a, "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'m','namespace':"
+				    "'ringfence-system','labels':{'openpolicyagent.org/policy':'rego'}},"
+				    "'data':{'a.rego':'package x\ny := '}}"));
+
+	rf_json_set(&b->a, request(v), RF_LIT("kind"),
+		    rf_json_make(&b->a, "{'group':'','version':'v1','kind':'ConfigMap'}"));
+	rf_json_set(&b->a, request(v), RF_LIT("resource"),
+		    rf_json_make(&b->a, "{'group':'','version':'v1','resource':'configmaps'}"));
+	assert_non_null(strstr(verdict(b, v), "422 ConfigMap ringfence-system/m: m/a.rego:2:"));
+	rf_json_set_str(&b->a, rf_json_at(request(v), "object", "data"), "a.rego", RF_LIT("package x"));
+	assert_string_equal(verdict(b, v), "yes");
+}
+
+static void a_template_becomes_a_kind(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *docs = NULL, *crd, *t, *versions;
+
+	assert_int_equal(rf_yaml_parse(&b->a, RF_LIT(ECHO_TEMPLATE), &docs, NULL), 0);
+	t = rf_json_item(docs, 0);
+	crd = rf_constraint_crd(&b->a, t);
+	assert_true(rf_str_is(rf_kube_name(crd), "echo.constraints.gatekeeper.sh"));
+	assert_true(rf_str_is(rf_json_str_at(crd, "spec", "scope"), "Cluster"));
+	assert_true(rf_str_is(rf_json_str_at(crd, "spec", "names", "kind"), "Echo"));
+	assert_true(rf_str_is(rf_json_str_at(crd, "spec", "names", "plural"), "echo"));
+	assert_true(rf_str_is(rf_json_str(rf_json_item(rf_json_at(crd, "spec", "names", "shortNames"), 0)),
+			      "ec"));
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(crd, "metadata", "ownerReferences"), 0),
+					     "uid"),
+			      "u-1"));
+	versions = rf_json_at(crd, "spec", "versions");
+	assert_int_equal(rf_json_len(versions), 2);
+	assert_true(rf_json_equal(
+		rf_json_at(rf_json_item(versions, 0), "schema", "openAPIV3Schema", "properties", "spec",
+			   "properties", "parameters"),
+		rf_json_make(&b->a, "{'type':'object','properties':{'say':{'type':'string'}}}")));
+	assert_null(rf_constraint_crd_patch(&b->a, t, crd));
+	rf_json_set(&b->a, rf_json_at(t, "spec", "crd", "spec", "validation"), RF_LIT("legacySchema"),
+		    rf_json_bool(&b->a, true));
+	assert_non_null(rf_constraint_crd_patch(&b->a, t, crd));
+	/* Gatekeeper's own is not ours to change. */
+	rf_json_set(&b->a, rf_json_at(crd, "metadata"), RF_LIT("labels"), NULL);
+	assert_null(rf_constraint_crd_patch(&b->a, t, crd));
+}
+
+static void a_status_says_where_the_error_is(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *docs = NULL, *t, *c, *patch, *entry;
+
+	assert_int_equal(rf_yaml_parse(&b->a, RF_LIT(ECHO_TEMPLATE CONSTRAINT("a", "")), &docs, NULL), 0);
+	t = rf_json_item(docs, 0);
+	c = rf_json_item(docs, 1);
+	patch = rf_policy_status(&b->a, t,
+				 "ConstraintTemplate echo: template:2:30: rego_parse_error: no such luck");
+	assert_true(rf_json_equal(
+		rf_json_at(patch, "status"),
+		rf_json_make(&b->a, "{'created':false,'byPod':[{'id':'ringfence-control','observedGeneration':3,"
+				    "'operations':['webhook'],'templateUID':'u-1','errors':[{'code':"
+				    "'rego_parse_error','location':'template:2:30','message':'no such luck'}]}]}")));
+	patch = rf_policy_status(&b->a, t, "");
+	assert_true(rf_json_is_true(rf_json_at(patch, "status", "created")));
+	rf_json_set(&b->a, t, RF_LIT("status"), rf_json_at(patch, "status"));
+	assert_null(rf_policy_status(&b->a, t, ""));
+	assert_non_null(rf_policy_status(&b->a, t, "something else"));
+	patch = rf_policy_status(&b->a, c, "Echo a: spec: parameters: say must be of type string");
+	entry = rf_json_item(rf_json_at(patch, "status", "byPod"), 0);
+	assert_true(rf_str_is(rf_json_str_at(entry, "constraintUID"), "u-2"));
+	assert_false(rf_json_is_true(rf_json_at(entry, "enforced")));
+	entry = rf_json_item(rf_json_at(entry, "errors"), 0);
+	assert_true(rf_str_is(rf_json_str_at(entry, "code"), "create_error"));
+	assert_true(rf_str_is(rf_json_str_at(entry, "message"),
+			      "Echo a: spec: parameters: say must be of type string"));
+	assert_null(rf_json_at(patch, "status", "created"));
 }
 
 /* --- certificates: judged ------------------------------------------------------------------------ */
@@ -1055,6 +1357,94 @@ static void without_the_api_server(const char *db)
 	assert_true(rf_json_is_true(rf_json_at(asked("p", CARDS("2")), "allowed")));
 }
 
+static void wait_for(const char *name, const char *verdict)
+{
+	rf_auto(buf) got = RF_BUF_INIT;
+
+	for (int waited = 0; waited < PATIENCE_MS; waited += 10) {
+		const struct rf_json *r = asked(name, "'resources':{}");
+
+		rf_buf_clear(&got);
+		rf_buf_puts(&got, rf_json_is_true(rf_json_at(r, "allowed")) ? "yes" : "");
+		rf_buf_add(&got, rf_json_str_at(r, "status", "message"));
+		if (strcmp(got.p, verdict) == 0)
+			return;
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	fail_msg("%s: \"%s\", and not \"%s\"", name, got.p, verdict);
+}
+
+#define TEMPLATES "/apis/templates.gatekeeper.sh/v1/constrainttemplates"
+#define CONSTRAINTS "/apis/constraints.gatekeeper.sh/v1beta1/echo"
+
+/* A template that names what it wants to look at sees it, as it is now. */
+static void policies_look_around(void)
+{
+	struct rf_json *t = NULL, *docs = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_yaml_parse(&w.a,
+				RF_LIT("apiVersion: templates.gatekeeper.sh/v1\n"
+				       "kind: ConstraintTemplate\n"
+				       "metadata: {name: looks}\n"
+				       "spec:\n"
+				       "  crd: {spec: {names: {kind: Looks}}}\n"
+				       "  targets:\n"
+				       "  - target: admission.k8s.gatekeeper.sh\n"
+				       "    rego: |\n"
+				       "      package looks\n"
+				       "      violation[{\"msg\": msg}] {\n"
+				       "        data.inventory.namespace[\"blue-a\"].v1.ServiceAccount.seen\n"
+				       "        msg := \"seen\"\n"
+				       "      }\n"),
+				&docs, &err),
+		  err);
+	t = rf_json_item(docs, 0);
+	rf_json_set(&w.a, rf_json_at(t, "metadata"), RF_LIT("annotations"),
+		    rf_json_make(&w.a, "{'metadata.gatekeeper.sh/requires-sync-data':%s}",
+				 "\"[[{\"groups\":[\"\"],\"versions\":[\"v1\"],\"kinds\":[\"ServiceAccount\",\"NoSuchKind\"]}]]\"\n"));
+	world_create(&w, TEMPLATES, t);
+	world_create(&w, "/apis/constraints.gatekeeper.sh/v1beta1/looks",
+		     rf_json_make(&w.a, "{'metadata':{'name':'around'},'spec':{'match':{'name':'looked-at'}}}"));
+	world_create(&w, "/api/v1/namespaces/blue-a/serviceaccounts",
+		     rf_json_make(&w.a, "{'metadata':{'name':'seen'}}"));
+	wait_for("looked-at", "[around] seen");
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT("/api/v1/namespaces/blue-a/serviceaccounts/seen"), 0,
+				 false, &err),
+		  err);
+	wait_for("looked-at", "yes");
+}
+
+/* ConfigMaps with Rego, and templates with their constraints, as the API server has them. */
+static void policies_come_and_go(void)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *docs = NULL;
+
+	world_create(&w, "/api/v1/namespaces/ringfence-system/configmaps",
+		     rf_json_make(&w.a, "{'metadata':{'name':'p','labels':{'openpolicyagent.org/policy':'rego'"
+					"}},'data':{'p.rego':%s}}",
+				  "package kubernetes.admission\n"
+				  "deny contains \"no\" if input.request.object.metadata.name == \"bad\"\n"));
+	wait_for("bad", "[kubernetes.admission] no");
+	assert_ok(rf_yaml_parse(&w.a,
+				RF_LIT(ECHO_TEMPLATE CONSTRAINT("named", "match: {name: worse}, parameters: "
+									  "{say: 'no'}")),
+				&docs, &err),
+		  err);
+	rf_json_set(&w.a, rf_json_item(docs, 0), RF_LIT("metadata"), rf_json_make(&w.a, "{'name':'echo'}"));
+	rf_json_set(&w.a, rf_json_item(docs, 1), RF_LIT("metadata"), rf_json_make(&w.a, "{'name':'named'}"));
+	world_create(&w, TEMPLATES, rf_json_item(docs, 0));
+	world_create(&w, CONSTRAINTS, rf_json_item(docs, 1));
+	wait_for("worse", "[named] no");
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT(CONSTRAINTS "/named"), 0, false, &err), err);
+	wait_for("worse", "yes");
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT("/api/v1/namespaces/ringfence-system/configmaps/p"), 0,
+				 false, &err),
+		  err);
+	wait_for("bad", "yes");
+}
+
 static void control_serves_from_its_informers_also_without_the_api_server(void **state)
 {
 	const struct rf_json *r;
@@ -1074,6 +1464,8 @@ static void control_serves_from_its_informers_also_without_the_api_server(void *
 	assert_false(rf_json_is_true(rf_json_at(r, "allowed")));
 	assert_string_equal(rf_arena_cstr(&w.a, rf_json_str_at(r, "status", "message")),
 			    "pods \"p\" " FULL("3", "0"));
+	policies_come_and_go();
+	policies_look_around();
 	world_restart(&w, SIGKILL, without_the_api_server);
 	rf_kube_free(hook);
 	kill(control, SIGTERM);
@@ -1082,6 +1474,7 @@ static void control_serves_from_its_informers_also_without_the_api_server(void *
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define BOOK(f) cmocka_unit_test_setup_teardown(f, set_up_book, tear_down)
 
 int main(void)
 {
@@ -1104,6 +1497,17 @@ int main(void)
 		TEST(pods_with_cards_get_our_scheduler_and_nothing_else),
 		TEST(what_is_no_review_is_an_error_with_a_reason),
 		TEST(depth_and_size_are_capped),
+		TEST(what_is_read_for_policies_is_the_same_json),
+		BOOK(policies_judge_whatever_comes),
+		BOOK(a_refusal_by_policies_has_kubernetes_reason),
+		BOOK(a_pod_that_policies_refuse_is_not_counted),
+		BOOK(policies_see_the_namespace),
+		BOOK(some_namespaces_and_ringfence_itself_are_left_alone),
+		BOOK(until_policies_are_read_cards_are_refused_and_the_rest_is_the_operators_choice),
+		BOOK(what_cannot_be_judged_is_treated_alike),
+		BOOK(a_policy_that_cannot_be_compiled_is_refused_where_it_is_written),
+		TEST(a_template_becomes_a_kind),
+		TEST(a_status_says_where_the_error_is),
 		cmocka_unit_test(keys_are_fit_until_two_thirds_of_their_life),
 		cmocka_unit_test(every_webhook_of_a_configuration_gets_the_ca),
 		cmocka_unit_test(keys_are_made_once_and_read_ever_after),

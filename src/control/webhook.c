@@ -17,6 +17,7 @@ struct rf_webhook {
 	struct rf_control *c;
 	struct rf_reviewer reviewer;
 	struct rf_arena a; /* the keys' */
+	struct rf_arena scratch; /* of one review; keeps its first block for the next */
 	struct rf_webhook_keys keys;
 	struct rf_http_server *server;
 	struct rf_tls *tls;
@@ -75,6 +76,11 @@ static bool is_synced(const struct rf_control *c)
 	return true;
 }
 
+static bool is_ready(const struct rf_control *c)
+{
+	return is_synced(c) && (c->policies == NULL || rf_bookkeeper_loaded(c->policies));
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 static void say(struct rf_http_req *req, int status, const char *text)
@@ -84,13 +90,16 @@ static void say(struct rf_http_req *req, int status, const char *text)
 
 static void review(struct rf_webhook *w, struct rf_http_req *req, enum rf_review what)
 {
-	rf_auto(arena) a = RF_ARENA_CAPPED(REVIEW_MAX);
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_str text = RF_STR_EMPTY;
 
+	rf_arena_reset(&w->scratch);
 	w->reviewer.synced = is_synced(w->c);
+	w->reviewer.book = rf_bookkeeper_book(w->c->policies);
+	w->reviewer.loaded = rf_bookkeeper_loaded(w->c->policies);
+	w->reviewer.inventory = rf_bookkeeper_inventory(w->c->policies);
 	w->reviewer.now_ms = (int64_t)uv_now(&w->c->loop);
-	if (rf_webhook_review(&w->reviewer, &a, what, req->body, &text, &err) < 0)
+	if (rf_webhook_review(&w->reviewer, &w->scratch, what, req->body, &text, &err) < 0)
 		say(req, rf_code_info(err.code)->http, err.msg);
 	else
 		rf_http_reply(req, 200, "application/json", text);
@@ -107,10 +116,10 @@ static void on_request(void *ctx, struct rf_http_req *req)
 		review(w, req, RF_REVIEW_VALIDATE);
 	else if (rf_str_is(req->path, "/healthz") && read)
 		say(req, 200, "ok");
-	else if (rf_str_is(req->path, "/readyz") && read && is_synced(w->c))
+	else if (rf_str_is(req->path, "/readyz") && read && is_ready(w->c))
 		say(req, 200, "ok");
 	else if (rf_str_is(req->path, "/readyz") && read)
-		say(req, 503, "tenants, namespaces and pods have not all been read yet");
+		say(req, 503, "tenants, namespaces, pods and policies have not all been read yet");
 	else
 		say(req, 404,
 		    "there are POST /mutate, POST /validate, GET /healthz and GET /readyz");
@@ -273,6 +282,7 @@ static void on_closed(uv_handle_t *timer)
 	struct rf_webhook *w = timer->data;
 
 	rf_arena_done(&w->a);
+	rf_arena_done(&w->scratch);
 	free(w);
 }
 
@@ -294,10 +304,13 @@ int rf_control_webhook(struct rf_control *c, bool *again, struct rf_err *err)
 		return 0;
 	w = rf_new(struct rf_webhook);
 	w->c = c;
+	w->scratch.cap = REVIEW_MAX;
 	w->port = c->opts->webhook_port;
 	w->reviewer.cluster = (struct rf_cluster){ .get = get, .next = next, .ctx = c };
 	w->reviewer.scheduler =
 		c->opts->scheduler_name != NULL ? c->opts->scheduler_name : RF_SCHEDULER;
+	w->reviewer.closed = c->opts->policy_closed;
+	w->reviewer.exempt = c->opts->policy_exempt;
 	(void)uv_timer_init(&c->loop, &w->timer);
 	w->timer.data = w;
 	*again = read_keys(w, &changed, err) < 0;

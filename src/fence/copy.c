@@ -116,6 +116,8 @@ static void moved(const struct move *m, const struct rf_work *w, bool waits)
 												   \
 		if (m.on_card)                                                                     \
 			rf_share_before(&w);                                                       \
+		else if (m.to_host && (waits))                                                     \
+			rf_share_syncing();                                                        \
 		r = RF_REAL(name) args;                                                            \
 		if (r == CUDA_SUCCESS)                                                             \
 			moved(&m, &w, waits);                                                      \

@@ -89,7 +89,8 @@ struct rf_lane {
 	uint8_t next;	     /* event */
 	uint8_t outstanding; /* marks */
 	bool silent;	     /* events cannot be had: time is guessed */
-	uint64_t idle_at;    /* when its last work was seen done; 0: never */
+	uint8_t doubt;	     /* so many launches more get a mark each: waiting tells nothing */
+	uint64_t idle_at;    /* when its last work was done; 0: not known */
 	CUevent event[RF_LANE_EVENTS];
 	CUevent last; /* the newest mark's */
 	struct rf_mark open; /* launches behind the last mark */
@@ -101,9 +102,11 @@ struct rf_pace {
 	uint64_t busy_from; /* 0: nothing in flight */
 	uint64_t done_at;   /* when the work known to be done was done */
 	uint64_t progress_at; /* when work was last seen to end */
-	uint64_t gpu_ns;
+	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */
 	uint64_t held_ns;
-	uint64_t launches;
+	uint64_t gpu_before, held_before;
+	uint64_t gpu_gone; /* its own, told elsewhere: nobody is to charge it again */
+	uint32_t launches;
 	uint32_t waiting;
 	uint32_t sat; /* seat + 1 where it was published last; 0: nowhere at this desk */
 	uint32_t rang; /* the ring that waits to be heard, since rang_at */
@@ -326,6 +329,8 @@ bool rf_share_paced(void);
 void rf_share_before(const struct rf_work *w);
 /* The driver took the launch. */
 void rf_share_after(const struct rf_work *w);
+/* The thread is about to wait for work, and says so below when it has. */
+void rf_share_syncing(void);
 /* Everything in the stream of the current context is done. */
 void rf_share_synced(CUstream stream, bool per_thread);
 /* Everything in the context is done; NULL: the current one. */

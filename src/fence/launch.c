@@ -168,8 +168,10 @@ static void stream_gone(CUstream stream)
 
 CUresult cuCtxSynchronize(void)
 {
-	CUresult r = RF_REAL(cuCtxSynchronize)();
+	CUresult r;
 
+	rf_share_syncing();
+	r = RF_REAL(cuCtxSynchronize)();
 	if (r == CUDA_SUCCESS) {
 		rf_share_synced_all(NULL);
 		calm();
@@ -179,8 +181,10 @@ CUresult cuCtxSynchronize(void)
 
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-	CUresult r = RF_REAL(cuCtxSynchronize_v2)(ctx);
+	CUresult r;
 
+	rf_share_syncing();
+	r = RF_REAL(cuCtxSynchronize_v2)(ctx);
 	if (r == CUDA_SUCCESS) {
 		rf_share_synced_all(ctx);
 		calm();
@@ -190,8 +194,10 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	CUresult r = RF_REAL(cuStreamSynchronize)(stream);
+	CUresult r;
 
+	rf_share_syncing();
+	r = RF_REAL(cuStreamSynchronize)(stream);
 	if (r == CUDA_SUCCESS) {
 		rf_share_synced(stream, false);
 		calm();
@@ -201,8 +207,10 @@ CUresult cuStreamSynchronize(CUstream stream)
 
 CUresult cuStreamSynchronize_ptsz(CUstream stream)
 {
-	CUresult r = RF_REAL(cuStreamSynchronize_ptsz)(stream);
+	CUresult r;
 
+	rf_share_syncing();
+	r = RF_REAL(cuStreamSynchronize_ptsz)(stream);
 	if (r == CUDA_SUCCESS) {
 		rf_share_synced(stream, true);
 		calm();

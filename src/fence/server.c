@@ -636,6 +636,7 @@ static struct rf_desk_seat read_seat(const struct rf_fence_server *s, size_t car
 	d.gpu_ns = RF_MIN(d.gpu_ns, now);
 	d.held_ns = RF_MIN(d.held_ns, now);
 	d.gpu_before = RF_MIN(d.gpu_before, d.gpu_ns);
+	d.gpu_gone_ms = (uint32_t)RF_MIN(d.gpu_gone_ms, (now - d.gpu_ns) / 1000000);
 	d.held_before = RF_MIN(d.held_before, d.held_ns);
 	d.waiting = RF_MIN(d.waiting, MAX_WAITING);
 	return d;
@@ -740,7 +741,8 @@ size_t rf_fence_server_processes(struct rf_fence_server *s, size_t card,
 	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
 		struct rf_desk_seat d = read_seat(s, card, i);
 		uint64_t bytes = clamp(has[i], s->limits.card[card].memory_bytes);
-		uint64_t gpu_ns = d.gpu_ns - d.gpu_before, held_ns = d.held_ns - d.held_before;
+		uint64_t gpu_ns = d.gpu_ns - d.gpu_before + d.gpu_gone_ms * 1000000ull;
+		uint64_t held_ns = d.held_ns - d.held_before;
 		bool there = bytes || gpu_ns || held_ns || (l->seat[i].contexts >> card & 1);
 		pid_t pid = there ? holder(s, i, began) : 0;
 

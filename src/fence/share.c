@@ -28,9 +28,13 @@
 #define NAP_MOST (2 * MS)
 #define SILENCE (100 * MS) /* an arbiter that says nothing for so long is gone */
 #define ASKING (5000 * MS) /* asking for a new one takes no longer */
+#define ASK_PAUSE (30 * MS) /* and is not done more often */
+#define TELL (30 * MS)	   /* who waits rings again, to find out whether anybody hears */
+#define UNHEARD (10 * MS)  /* at a standing gate nobody stays longer unheard */
 #define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
+#define DOUBT 64  /* launches that are marked after one whose time waiting did not tell */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
 /* The launch this thread is in. It survives a fork, which the fence does not. */
@@ -40,6 +44,7 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	unsigned kind;
 	uint32_t tid;
 	uint32_t pid; /* for which tid and lane hold */
+	uint64_t syncing; /* since when it waits for work; 0: that does not matter */
 } mine;
 
 static uint64_t now_ns(void)
@@ -71,7 +76,8 @@ static void raise_top(struct rf_desk *desk, unsigned seat)
 		;
 }
 
-/* Who sat here before is charged for what it had in flight; the sums only ever grow. */
+/* Who sat here before is charged for what it had in flight; the sums only ever grow. What this process told
+ * elsewhere is not told again: a new arbiter would take it for time that was used just now. */
 static void sit_down(struct rf_fence *f, unsigned card)
 {
 	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
@@ -82,11 +88,15 @@ static void sit_down(struct rf_fence *f, unsigned card)
 	rf_desk_read(s, &old);
 	if (old.busy_from && old.busy_until > old.busy_from)
 		old.gpu_ns += old.busy_until - old.busy_from;
-	p->gpu_ns += old.gpu_ns;
-	p->held_ns += old.held_ns;
+	p->gpu_gone += p->gpu_ns - p->gpu_before;
+	p->gpu_ns = p->gpu_before = old.gpu_ns;
+	p->held_ns += old.held_ns - p->held_before;
+	p->held_before = old.held_ns;
 	p->sat = f->place.seat + 1;
-	__atomic_store_n(&s->gpu_before, old.gpu_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->held_before, old.held_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->gpu_gone_ms, (uint32_t)least(p->gpu_gone / MS, UINT32_MAX),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&s->gpu_before, p->gpu_before, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->held_before, p->held_before, __ATOMIC_RELAXED);
 }
 
 static void publish(struct rf_fence *f, unsigned card, uint64_t now)
@@ -108,16 +118,6 @@ static void publish(struct rf_fence *f, unsigned card, uint64_t now)
 	__atomic_store_n(&s->seq, (s->seq | 1) + 1, __ATOMIC_RELEASE);
 }
 
-static void ring(struct rf_fence *f, struct rf_pace *p, uint64_t now)
-{
-	int saved = errno;
-
-	p->rang = __atomic_add_fetch(&f->desk->ring, 1, __ATOMIC_ACQ_REL);
-	p->rang_at = p->rang_at ? p->rang_at : now;
-	syscall(SYS_futex, &f->desk->ring, FUTEX_WAKE, 1, NULL, NULL, 0);
-	errno = saved;
-}
-
 /* Whether the arbiter still hears. */
 static void check_arbiter(const struct rf_gate *gate, struct rf_pace *p, uint64_t now)
 {
@@ -134,6 +134,17 @@ static void check_arbiter(const struct rf_gate *gate, struct rf_pace *p, uint64_
 		p->orphan = false; /* it was only late */
 	} else if (now - p->rang_at > SILENCE)
 		p->orphan = true;
+}
+
+static void ring(struct rf_fence *f, struct rf_pace *p, uint64_t now)
+{
+	int saved = errno;
+
+	check_arbiter(f->gate, p, now); /* of the last ring */
+	p->rang = __atomic_add_fetch(&f->desk->ring, 1, __ATOMIC_ACQ_REL);
+	p->rang_at = p->rang_at ? p->rang_at : now;
+	syscall(SYS_futex, &f->desk->ring, FUTEX_WAKE, 1, NULL, NULL, 0);
+	errno = saved;
 }
 
 /* Also read without the lock. */
@@ -439,7 +450,7 @@ static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l,
 	p->progress_at = now;
 	p->done_at = least(now, most(p->done_at, m->began) + (took ? took : m->cost));
 	if (l->outstanding == 0)
-		l->idle_at = now;
+		l->idle_at = p->done_at; /* not now: it may have been seen late */
 	if (took && m->launches)
 		learn(f, m, took);
 }
@@ -544,12 +555,24 @@ static void mark_all(struct rf_fence *f, unsigned card)
 
 /* --- waiting --- */
 
+/* A standing gate is open to whoever says that it came. It must also be heard: a dead arbiter never shuts it. */
+static bool is_unheard(const struct rf_gate *gate, struct rf_pace *p, uint64_t now)
+{
+	if (p->rang_at == 0 || now - p->rang_at <= UNHEARD)
+		return false;
+	check_arbiter(gate, p, now);
+	return p->rang_at != 0;
+}
+
 /* Until when the fence may launch, by the arbiter or by the process's own pacing. */
 static uint64_t open_until(struct rf_fence *f, const struct rf_gate_card *g, struct rf_pace *p,
 			   uint64_t now)
 {
-	if (!p->orphan)
-		return __atomic_load_n(&g->open_until, __ATOMIC_ACQUIRE);
+	if (!p->orphan) {
+		uint64_t until = __atomic_load_n(&g->open_until, __ATOMIC_ACQUIRE);
+
+		return until == RF_GATE_STANDING && is_unheard(f->gate, p, now) ? 0 : until;
+	}
 	if (now < p->own_from)
 		return 0;
 	if (p->own_until == 0 || (p->busy_from == 0 && now >= p->own_until))
@@ -562,20 +585,25 @@ static uint64_t depth_of(const struct rf_gate_card *g, const struct rf_pace *p)
 	return p->orphan ? DEPTH_OWN : g->depth_us * US;
 }
 
-/* The arbiter is gone: perhaps there is a new one. Without the lock, since it may take a while. */
+/* The arbiter is gone: perhaps there is a new one. First the process pays for what it took by itself, since
+ * that nobody else will charge. */
+static bool should_ask(const struct rf_pace *p, uint64_t now)
+{
+	return p->orphan && now >= p->ask_at && now >= p->own_from;
+}
+
+/* Without the lock, since it may take a while. */
 static void ask_again(struct rf_fence *f, struct rf_pace *p, uint64_t now)
 {
 	int gate, desk;
 	bool ok;
 
-	if (now < p->ask_at)
-		return;
 	p->ask_at = now + ASKING; /* one thread is enough */
 	pthread_mutex_unlock(&f->pace_lock);
 	ok = rf_client_ask_gate(&gate, &desk);
 	pthread_mutex_lock(&f->pace_lock);
 	/* A server that answers slowly must not take up the time there is for launches. */
-	p->ask_at = now_ns() + SILENCE + 10 * (now_ns() - now);
+	p->ask_at = now_ns() + ASK_PAUSE + 10 * (now_ns() - now);
 	if (ok)
 		rf_share_open(f, gate, desk);
 }
@@ -597,7 +625,7 @@ static uint64_t nap_for(const struct rf_pace *p, bool open, uint64_t depth, uint
 	if (p->orphan && p->busy_from == 0)
 		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
 	if (p->busy_from == 0)
-		return SILENCE;
+		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
 	first = open ? first : p->inflight;
 	return most(NAP_LEAST, least((first - least(first, passed)) / 2, NAP_MOST));
 }
@@ -629,7 +657,7 @@ static void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 		bool open;
 
 		check_arbiter(f->gate, p, now);
-		if (p->orphan)
+		if (should_ask(p, now))
 			ask_again(f, p, now);
 		g = &f->gate->card[card];
 		until = open_until(f, g, p, now);
@@ -645,7 +673,7 @@ static void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 			break;
 		if (is_stuck(p, open, began, now))
 			break;
-		if (!open && !p->orphan && (!asked || now - told > SILENCE / 2)) {
+		if (!open && !p->orphan && (!asked || now - told >= TELL)) {
 			asked = true;
 			told = now;
 			publish(f, card, now);
@@ -689,8 +717,11 @@ static void after_pause(struct rf_fence *f, const struct rf_gate_card *g, unsign
 static void open_mark(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
 	l->open = (struct rf_mark){ .began = now, .kind = (uint16_t)mine.kind };
-	if (l->outstanding == 0 && (l->idle_at == 0 || now > l->idle_at + GAP) && may_mark(f, l))
-		l->open.from = record(l);
+	if (l->outstanding > 0 || (l->idle_at != 0 && now <= l->idle_at + GAP))
+		return;
+	l->open.from = may_mark(f, l) ? record(l) : NULL;
+	if (!l->open.from)
+		l->last = NULL; /* from there to the next mark is not all work */
 }
 
 static bool paced(struct rf_fence *f, const struct rf_lane *l)
@@ -712,7 +743,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	cost = cost_of(f, mine.kind);
 	if (f->cost[mine.kind].ns == 0)
 		mark(f, l); /* so that the time of what is new is its own */
-	if (now >= open_until(f, g, p, now) ||
+	if (now >= open_until(f, g, p, now) || should_ask(p, now) ||
 	    (p->inflight && p->inflight + cost > depth_of(g, p))) {
 		wait_turn(f, l->card, cost);
 		l = lane_of(f, ctx, w->stream, thread_of(f, w->stream, w->per_thread));
@@ -795,9 +826,10 @@ void rf_share_after(const struct rf_work *w)
 		p->begun = false;
 		ring(f, p, now_ns());
 	}
-	if (l->open.cost >= mark_at(depth) || l->open.launches >= 1024) {
+	if (l->open.cost >= mark_at(depth) || l->open.launches >= 1024 || l->doubt) {
 		uint64_t now = now_ns();
 
+		l->doubt -= l->doubt > 0;
 		mark(f, l);
 		harvest(f, &f->gate->card[l->card], l->card, now);
 		check_arbiter(f->gate, p, now);
@@ -809,6 +841,14 @@ void rf_share_after(const struct rf_work *w)
 
 /* --- the end of work, streams and contexts --- */
 
+/* Its work had ended long before the thread came to wait for it, perhaps: then the wait tells nothing. */
+static bool came_late(const struct rf_mark *open, uint64_t now)
+{
+	uint64_t before = mine.syncing - least(mine.syncing, open->began);
+
+	return before > GAP && now - mine.syncing < most(GAP, before / 2);
+}
+
 static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[l->card];
@@ -816,13 +856,19 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 
 	if (l->outstanding)
 		harvest(f, &f->gate->card[l->card], l->card, now);
+	if (l->doubt && mine.syncing > p->done_at + GAP) /* as the marks say now */
+		l->doubt = DOUBT;
 	if (open.launches == 0)
 		return;
 	l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
+	if (came_late(&open, now))
+		l->doubt = DOUBT;
 	/* The thread waited for it, so it was done just now; a launch alone tells its time. */
-	done(f, &open, l, open.launches == 1 ? now - most(open.began, p->done_at) : 0, now);
+	done(f, &open, l,
+	     open.launches == 1 && l->doubt == 0 ? now - most(open.began, p->done_at) : 0, now);
 	p->done_at = now;
+	l->idle_at = l->doubt ? 0 : now;
 }
 
 /* stream NULL and all set: every lane of the context. */
@@ -856,6 +902,16 @@ static bool matters(CUcontext *ctx)
 	if (f->cards == 1 && __atomic_load_n(&f->pace[0].busy_from, __ATOMIC_RELAXED) == 0)
 		return false;
 	return *ctx || (RF_REAL(cuCtxGetCurrent)(ctx) == CUDA_SUCCESS && *ctx);
+}
+
+void rf_share_syncing(void)
+{
+	const struct rf_fence *f = rf_joined();
+
+	mine.syncing = 0;
+	if (has_gate(f) &&
+	    (f->cards != 1 || __atomic_load_n(&f->pace[0].busy_from, __ATOMIC_RELAXED) != 0))
+		mine.syncing = now_ns();
 }
 
 void rf_share_synced(CUstream stream, bool per_thread)

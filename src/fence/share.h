@@ -14,7 +14,7 @@
 #include "fence/ledger.h"
 
 #define RF_GATE_MAGIC 0x65746167666c7201ull
-#define RF_DESK_MAGIC 0x6b736564666c7201ull
+#define RF_DESK_MAGIC 0x6b736564666c7202ull
 #define RF_GATE_FREE UINT64_MAX /* nobody else is on the card and no limit: not even measured */
 #define RF_GATE_STANDING (UINT64_MAX - 1) /* come in at once, and say so */
 
@@ -50,7 +50,8 @@ struct rf_desk_seat {
 	uint64_t busy_until; /* and will be done then, as far as one can guess */
 	uint64_t gpu_ns;     /* how long work was in flight, in all, up to the last end */
 	uint64_t held_ns;    /* how long threads have waited at the gate */
-	uint64_t launches;
+	uint32_t launches;   /* wraps round */
+	uint32_t gpu_gone_ms; /* this process's time at earlier desks and seats, not in gpu_ns */
 	uint64_t gpu_before; /* what of gpu_ns and held_ns was of processes that sat here before */
 	uint64_t held_before;
 };
@@ -77,6 +78,7 @@ static inline bool rf_desk_read(const struct rf_desk_seat *s, struct rf_desk_sea
 		ret->gpu_ns = __atomic_load_n(&s->gpu_ns, __ATOMIC_RELAXED);
 		ret->held_ns = __atomic_load_n(&s->held_ns, __ATOMIC_RELAXED);
 		ret->launches = __atomic_load_n(&s->launches, __ATOMIC_RELAXED);
+		ret->gpu_gone_ms = __atomic_load_n(&s->gpu_gone_ms, __ATOMIC_RELAXED);
 		ret->gpu_before = __atomic_load_n(&s->gpu_before, __ATOMIC_RELAXED);
 		ret->held_before = __atomic_load_n(&s->held_before, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);

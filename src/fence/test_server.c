@@ -413,10 +413,16 @@ static void time_is_summed_over_gates_and_clamped(void **state)
 	assert_int_equal(list[0].pid, pid);
 	assert_int_equal(list[0].bytes, 5 * MIB);
 	assert_int_equal(list[0].gpu_ns, 500);
+	desk->seat[0][0].gpu_gone_ms = 3; /* at an earlier desk */
+	assert_int_equal(rf_fence_server_processes(s, 0, list, 4), 1);
+	assert_int_equal(list[0].gpu_ns, 3000500);
 	assert_int_equal(list[0].held_ns, 600);
 
 	/* What the tenant writes is no more than what can be. */
 	desk->top = UINT32_MAX;
+	desk->seat[0][0].gpu_gone_ms = UINT32_MAX;
+	rf_fence_server_processes(s, 0, list, 4);
+	assert_true(list[0].gpu_ns <= now_ns());
 	desk->seat[0][0].held_ns = desk->seat[0][0].gpu_ns = UINT64_MAX;
 	desk->seat[0][0].held_before = desk->seat[0][0].gpu_before = 0;
 	u = usage(s);

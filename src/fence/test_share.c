@@ -637,6 +637,39 @@ static void so_does_one_in_a_blocking_stream(void **state)
 	close_pen(p);
 }
 
+/* --- programs that wait late --- */
+
+/* Kernels that need a mark and such that need none. Once it is known that waiting says nothing, what counts is
+ * the card's own time: not the 20 ms from the launch to the wait. */
+static void who_comes_late_to_wait_pays_for_the_work_alone(void **state)
+{
+	static const char *const us[] = { "200", "1000" };
+
+	for (int i = 0; i < 2; i++) {
+		struct pen *p = open_pen(6, 250, false, true);
+		struct rf_desk_seat from, to;
+		struct prog g;
+
+		set_gate(p, RF_GATE_STANDING);
+		g = start(p, "work", us[i], "late");
+		assert_int_equal(said(&g), 'r');
+		do {
+			pause_ms(1);
+			from = seat_of(p);
+		} while (from.launches < 5);
+		do {
+			pause_ms(1);
+			to = seat_of(p);
+		} while (to.launches < 25);
+		print_message("  %s us: %.1f us each\n", us[i],
+			      (double)(to.gpu_ns - from.gpu_ns) / 1e3 /
+				      (to.launches - from.launches));
+		assert_true((to.gpu_ns - from.gpu_ns) / (to.launches - from.launches) < 5000000);
+		end(&g);
+		close_pen(p);
+	}
+}
+
 /* --- arbiters and processes that die --- */
 
 /* What the process gets of the card; as above, a busy machine has more than one chance. */
@@ -679,6 +712,145 @@ static void without_an_arbiter_programs_keep_to_their_share_and_take_the_next_on
 		pause_ms(1);
 	assert_true(seat_of(p).launches > 0);
 	must_get(7, g.pid, 1000, 15, 35, "under the new arbiter");
+	end(&g);
+	close_pen(p);
+}
+
+/* The new one has the fence for a while before its processes come. */
+static void change_arbiter(struct pen *p)
+{
+	int gate, desk;
+
+	pthread_mutex_lock(&pens_lock);
+	rf_arbiter_stop(arbiter);
+	arbiter = NULL;
+	assert_int_equal(rf_arbiter_start(&arbiter), 0);
+	munmap((void *)(uintptr_t)p->gate, sizeof(*p->gate));
+	munmap(p->desk, sizeof(*p->desk));
+	assert_int_equal(rf_fence_server_set_gate(p->server, -1, -1), 0);
+	assert_int_equal(rf_arbiter_add(arbiter, &p->limits, p->ledger_fd, &p->id, &gate, &desk),
+			 0);
+	pthread_mutex_unlock(&pens_lock);
+	pause_ms(150);
+	pthread_mutex_lock(&pens_lock);
+	give_gate(p, gate, desk);
+	pthread_mutex_unlock(&pens_lock);
+}
+
+/* Until the process has launched so many times more, in milliseconds. */
+static uint64_t time_for(const struct pen *p, uint32_t launches)
+{
+	uint32_t from = seat_of(p).launches;
+	uint64_t began = now_ns();
+
+	for (int i = 0; i < 30000 && seat_of(p).launches - from < launches; i++)
+		pause_ms(1);
+	return (now_ns() - began) / MS;
+}
+
+/* Twenty launches of a millisecond are 200 ms of a tenth. A new arbiter that took all of the process's past
+ * for time used just now kept it waiting for a second. */
+static void whoever_was_there_before_does_not_wait_for_a_new_arbiter(void **state)
+{
+	struct pen *p = open_pen(7, 100, false, false);
+	struct prog g = start(p, "work", "1000", "plain");
+	uint64_t took = 0;
+
+	assert_int_equal(said(&g), 'r');
+	for (int i = 0; i < 5; i++) {
+		pause_ms(500);
+		change_arbiter(p);
+		/* The new desk says nothing before the process comes. */
+		for (int j = 0; j < 10000 && seat_of(p).launches == 0; j++)
+			pause_ms(1);
+		took = time_for(p, 20);
+		if (took < 500)
+			break;
+	}
+	assert_true(took < 500);
+	end(&g);
+	close_pen(p);
+}
+
+/* As if the arbiter had ended, or with dead had been killed: it neither hears nor says so. */
+static void change_gate(struct pen *p, bool dead)
+{
+	struct rf_gate *old = p->own_gate;
+
+	pthread_mutex_lock(&pens_lock);
+	if (!dead) {
+		__atomic_store_n(&old->magic, 0, __ATOMIC_RELEASE);
+		set_gate(p, 0);
+	}
+	munmap(p->desk, sizeof(*p->desk));
+	munmap((void *)(uintptr_t)p->gate, sizeof(*p->gate));
+	hold_gate(p);
+	munmap(old, sizeof(*old));
+	set_gate(p, RF_GATE_STANDING);
+	p->own_gate->card[0].tell = RF_TELL_BEGIN;
+	pthread_mutex_unlock(&pens_lock);
+}
+
+static void time_that_was_told_is_not_told_to_the_next_arbiter(void **state)
+{
+	struct pen *p = open_pen(6, 250, false, true);
+	struct rf_fence_process list[4];
+	const uint64_t ms = 1000000;
+	struct prog g;
+
+	set_gate(p, RF_GATE_STANDING);
+	p->own_gate->card[0].tell = RF_TELL_BEGIN;
+	g = start(p, "work", "1000", "sync");
+	assert_int_equal(said(&g), 'r');
+	for (int round = 0; round < 2; round++) {
+		uint64_t told, changed;
+		struct rf_desk_seat s;
+
+		do {
+			pause_ms(1);
+			s = seat_of(p);
+		} while (s.gpu_ns < 200 * ms);
+		told = s.gpu_ns + s.gpu_gone_ms * ms;
+		changed = now_ns();
+		change_gate(p, round == 1);
+		do {
+			pause_ms(1);
+			s = seat_of(p);
+		} while (s.gpu_ns == 0);
+		/* What it used since, and what it had in flight. */
+		assert_true(s.gpu_ns <= now_ns() - changed + 10 * ms);
+		assert_true(s.gpu_gone_ms * ms + ms >= told);
+		assert_true(s.gpu_gone_ms * ms <= told + (now_ns() - changed));
+		pthread_mutex_lock(&pens_lock);
+		assert_int_equal(rf_fence_server_processes(p->server, 0, list, 4), 1);
+		assert_true(list[0].gpu_ns >= told);
+		pthread_mutex_unlock(&pens_lock);
+	}
+	end(&g);
+	close_pen(p);
+}
+
+/* A standing gate whose arbiter is dead is no way in for good, and the dead one's books say nothing. */
+static void a_gate_that_nobody_hears_at_does_not_stand_open(void **state)
+{
+	struct pen *p = open_pen(6, 250, false, true);
+	struct rf_gate *deaf = p->own_gate;
+	struct prog g;
+
+	set_gate(p, RF_GATE_STANDING);
+	deaf->card[0].tell = RF_TELL_BEGIN;
+	pthread_mutex_lock(&pens_lock);
+	p->own_gate = NULL; /* nobody hears */
+	pthread_mutex_unlock(&pens_lock);
+	g = start(p, "work", "1000", "sync");
+	assert_int_equal(said(&g), 'r');
+	assert_true(waits(p, 1));
+	assert_true(seat_of(p).launches < 60); /* not until silence says that the arbiter is dead */
+	must_get(6, g.pid, 1000, 12, 40, "at a gate that nobody hears at");
+	pthread_mutex_lock(&pens_lock);
+	p->own_gate = deaf;
+	pthread_mutex_unlock(&pens_lock);
+	must_get(6, g.pid, 300, 60, 101, "when somebody hears again");
 	end(&g);
 	close_pen(p);
 }
@@ -885,8 +1057,12 @@ int main(int argc, char **argv)
 			work_of_the_card_itself_waits_at_the_gate_and_copies_of_the_host_do_not),
 		cmocka_unit_test(a_capture_has_the_programs_nodes_and_waits_for_nobody),
 		cmocka_unit_test(so_does_one_in_a_blocking_stream),
+		cmocka_unit_test(who_comes_late_to_wait_pays_for_the_work_alone),
 		cmocka_unit_test(
 			without_an_arbiter_programs_keep_to_their_share_and_take_the_next_one),
+		cmocka_unit_test(whoever_was_there_before_does_not_wait_for_a_new_arbiter),
+		cmocka_unit_test(time_that_was_told_is_not_told_to_the_next_arbiter),
+		cmocka_unit_test(a_gate_that_nobody_hears_at_does_not_stand_open),
 		cmocka_unit_test(one_that_is_killed_anywhere_holds_nobody_up),
 		cmocka_unit_test(garbage_on_a_desk_harms_no_other_fence),
 		cmocka_unit_test(a_process_that_forks_in_the_middle_leaves_no_lock_behind),

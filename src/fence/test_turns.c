@@ -30,6 +30,10 @@ struct program {
 	size_t n_waits;
 	bool wants;
 	bool stopped; /* says what it said last, and does nothing */
+	/* What it says instead of the truth, which is there already. It keeps to the gate all the same. */
+	void (*lie)(struct program *p, int64_t now, struct rf_desk_seat *s);
+	uint64_t told;
+	unsigned weight[6]; /* of what to say */
 	struct rf_gate_card gate;
 	struct rf_desk *desk;
 	struct rf_member member;
@@ -100,6 +104,8 @@ static void publish(struct stage *s, struct program *p)
 	seat->busy_from = (uint64_t)p->busy_from;
 	seat->busy_until = p->busy_from ? (uint64_t)(s->now + p->inflight) : 0;
 	seat->gpu_ns = (uint64_t)p->gpu_ns;
+	if (p->lie)
+		p->lie(p, s->now, seat);
 }
 
 /* What a program does in a step: launch if it may. */
@@ -516,6 +522,130 @@ static void whatever_is_written_on_a_desk_others_keep_their_share(void **state R
 	}
 }
 
+/* --- those who keep to the gate and lie about what they do --- */
+
+static void lie_always_new(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	if (p->busy_from)
+		s->busy_from = (uint64_t)now;
+	s->gpu_ns = ++p->told;
+}
+
+static void lie_nothing_came_of_it(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	s->gpu_ns = 0;
+}
+
+static void lie_a_tenth(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	s->gpu_ns = (uint64_t)p->gpu_ns / 10;
+	if (p->busy_from)
+		s->busy_from = (uint64_t)(now - (now - p->busy_from) / 10);
+}
+
+/* It always waits and has always just ended something. */
+static void lie_just_ended(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	*s = (struct rf_desk_seat){ .waiting = 1, .gpu_ns = ++p->told };
+}
+
+static void lie_done_at_once(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	s->waiting = 1;
+	if (p->busy_from)
+		s->busy_from = s->busy_until = (uint64_t)now;
+	s->gpu_ns = ++p->told;
+}
+
+static void lie_silent(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	*s = (struct rf_desk_seat){ 0 };
+}
+
+/* Any of these at any look, and now and then the truth. */
+static void lie_as_it_comes(struct program *p, int64_t now, struct rf_desk_seat *s)
+{
+	static void (*const lies[])(struct program *, int64_t, struct rf_desk_seat *) = {
+		lie_always_new, lie_nothing_came_of_it, lie_just_ended,
+		lie_done_at_once, lie_silent,
+	};
+	unsigned sum = 0, n;
+
+	for (n = 0; n < RF_COUNT(p->weight); n++)
+		sum += p->weight[n];
+	sum = (unsigned)rand() % sum;
+	for (n = 0; sum >= p->weight[n]; n++)
+		sum -= p->weight[n];
+	if (n < RF_COUNT(lies))
+		lies[n](p, now, s);
+}
+
+/* What a liar with a tenth of the card gets beside one that wants all of its nine tenths. */
+static double gets(void (*lie)(struct program *, int64_t, struct rf_desk_seat *), bool beside,
+		   const unsigned weight[6], double *ret_other)
+{
+	struct stage *s = open_stage();
+	struct program *a = enter(s, 100, false, RF_MS / 5);
+	struct program *b = beside ? enter(s, 900, false, RF_MS) : NULL;
+	double got;
+
+	a->lie = lie;
+	if (weight)
+		memcpy(a->weight, weight, sizeof(a->weight));
+	play(s, 2000 * RF_MS);
+	got = share_of(a, 0, 2000 * RF_MS);
+	*ret_other = b ? share_of(b, 0, 2000 * RF_MS) : 0;
+	close_stage(s);
+	return got;
+}
+
+static void who_understates_gets_two_and_a_half_times_its_share_at_most(void **state RF_UNUSED)
+{
+	static const struct {
+		const char *what;
+		void (*lie)(struct program *, int64_t, struct rf_desk_seat *);
+		double alone;
+	} ways[] = {
+		{ "always new", lie_always_new, 15 },
+		{ "nothing came of it", lie_nothing_came_of_it, 15 },
+		{ "a tenth", lie_a_tenth, 15 },
+		{ "done at once", lie_done_at_once, 15 },
+		{ "just ended", lie_just_ended, 50 },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(ways); i++) {
+		double other, none;
+		double beside = gets(ways[i].lie, true, NULL, &other);
+		double alone = gets(ways[i].lie, false, NULL, &none);
+
+		print_message("  %s: %.1f beside %.1f, alone %.1f\n", ways[i].what, beside, other,
+			      alone);
+		assert_true(beside <= 28 && other >= 70);
+		assert_true(alone <= ways[i].alone);
+	}
+}
+
+/* Who says nothing has no work as far as anybody can tell: the card's own slices are what is left. */
+static void no_liar_takes_more_than_the_cards_own_slices_give(void **state RF_UNUSED)
+{
+	unsigned seed = 4713, weight[6];
+	double least_ = 100, other;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	gets(lie_silent, true, NULL, &other);
+	assert_true(other >= 38);
+	for (int i = 0; i < 60; i++) {
+		for (size_t j = 0; j < RF_COUNT(weight); j++)
+			weight[j] = rand() % 3 ? 0 : 1 + (unsigned)rand() % 100;
+		weight[5]++;
+		gets(lie_as_it_comes, true, weight, &other);
+		least_ = other < least_ ? other : least_;
+	}
+	print_message("  the other gets %.1f of 90 at least\n", least_);
+	assert_true(least_ >= 38);
+}
+
 /* As with SIGSTOP: it waits, and does not come when it may. */
 static void one_that_is_stopped_while_it_waits_holds_nobody_up(void **state RF_UNUSED)
 {
@@ -551,6 +681,8 @@ int main(void)
 		cmocka_unit_test(a_fence_that_leaves_frees_the_card),
 		cmocka_unit_test(random_neighbours_take_nothing_from_each_other),
 		cmocka_unit_test(whatever_is_written_on_a_desk_others_keep_their_share),
+		cmocka_unit_test(who_understates_gets_two_and_a_half_times_its_share_at_most),
+		cmocka_unit_test(no_liar_takes_more_than_the_cards_own_slices_give),
 		cmocka_unit_test(one_that_is_stopped_while_it_waits_holds_nobody_up),
 	};
 

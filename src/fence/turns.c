@@ -40,6 +40,25 @@ static bool wants_card(const struct rf_member *m)
 	return m->busy || m->wants;
 }
 
+/* Whether it is believed to or not: its gate must not stay shut. */
+static bool is_waiting(const struct rf_member *m)
+{
+	return m->wants || m->dallied;
+}
+
+static bool may_run(const struct rf_member *m)
+{
+	return m->burst || !m->resting;
+}
+
+static bool others_want(const struct rf_card_state *c, const struct rf_member *than)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->member[i] != than && wants_card(c->member[i]) && may_run(c->member[i]))
+			return true;
+	return false;
+}
+
 /* --- what the processes say --- */
 
 #define SOON (10 * RF_MS)  /* nothing begins later than that after now: it is one clock */
@@ -118,10 +137,11 @@ static bool dallies(struct rf_member *m, bool waits, int64_t now)
  * most, or one could have the card for nothing by taking everything back. What has ended never gets less:
  * whoever says so is not believed at all. */
 static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, bool active,
-		       int64_t passed)
+		       int64_t passed, int64_t floor)
 {
 	int64_t told = (int64_t)(sum - (uint64_t)m->seen_ns), used;
 
+	told = most(told, INT64_MIN / 2); /* so that it can be turned round */
 	/* What several processes told at once was cut to the time there was: it is taken back first. */
 	if (told < 0) {
 		int64_t cut = least(-told, m->cut);
@@ -135,29 +155,38 @@ static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, boo
 		used = passed;
 	m->cut = active ? least(m->cut + most(told - used, 0), LATER) : 0;
 	m->missed = active ? most(0, least(m->missed + passed - used, LATER)) : 0;
-	m->lent = most(0, least(m->lent + used, (int64_t)(sum - finished)));
+	/* The rent is not lent: taking back starts above it. */
+	m->lent = most(0, least(m->lent + least(used, most(0, used - floor)),
+				(int64_t)(sum - finished)));
 	m->ended = finished != (uint64_t)m->finished_ns;
 	m->finished_ns = (int64_t)finished;
 	m->seen_ns = (int64_t)sum;
 	return used;
 }
 
-/* The least that is charged for a lease, whatever its holder says: nobody else could have the card. Half
- * of the time if there was something to do at both ends of it, all if that was waiting at the open gate. */
-static int64_t rent(const struct rf_member *m, bool was_busy, bool waits, int64_t passed,
-		    int64_t now)
+/* The least that is charged, whatever is said. For a lease, since nobody else could have the card: half of the
+ * time if there was something to do at both ends of it, all if it waits at the open gate and does not come in.
+ * While others want the card (kept), half as well for a holder that says it has just come, and for one that
+ * says it is done half of what it said it would take: or one could be busy at every other look. At a gate that
+ * is shut nothing begins: who has work before and after had it all the time. */
+static int64_t rent(const struct rf_member *m, bool kept, bool was_busy, bool waits, int64_t said,
+		    int64_t passed, int64_t now)
 {
-	if (m->newcomer || !(m->busy || waits) || !had_lease(m, now, passed))
-		return -RF_CREDIT;
-	return m->busy || was_busy ? passed / 2 : m->dallied ? passed : 0;
+	if (was_busy && m->busy && m->gate->open_until <= (uint64_t)(now - passed))
+		return most(0, least(now, m->until) - (now - passed));
+	if (!had_lease(m, now, passed) || (m->newcomer && !kept))
+		return 0;
+	if (m->busy || waits)
+		return waits && !m->busy && m->dallied ? passed : passed / 2;
+	return kept && !m->newcomer ? least(passed, most(said, OVERDUE)) / 2 : 0;
 }
 
-/* Returns the time used since the last look. */
-static int64_t look(struct rf_member *m, int64_t now, int64_t passed)
+/* Returns the time used since the last look. kept: it held the card since then, and others wanted it. */
+static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 {
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
 	uint64_t sum = 0, finished = 0;
-	int64_t used, from = now;
+	int64_t used, floor, from = now, said = m->until - (now - passed);
 	bool was_busy = m->busy, waits = false;
 	unsigned asked = 0, first;
 
@@ -188,10 +217,11 @@ static int64_t look(struct rf_member *m, int64_t now, int64_t passed)
 		began(m, from);
 	if (m->busy)
 		m->batch = most(m->batch * 31 / 32, m->until - now);
-	used = believe(m, sum, finished, was_busy || m->busy, passed);
+	floor = rent(m, kept, was_busy, waits, said, passed, now);
+	used = believe(m, sum, finished, was_busy || m->busy, passed, floor);
 	m->dallied = dallies(m, waits, now);
 	m->wants = waits && !m->dallied;
-	return most(used, rent(m, was_busy, waits, passed, now));
+	return floor > 0 ? most(used, floor) : used;
 }
 
 /* --- charging --- */
@@ -230,8 +260,10 @@ static void charge(struct rf_card_state *c, int64_t now)
 	int64_t passed = now - c->last;
 	int64_t used[RF_MEMBERS];
 
+	bool crowded = c->holder && others_want(c, c->holder);
+
 	for (unsigned i = 0; i < c->n; i++)
-		used[i] = look(c->member[i], now, passed);
+		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, now, passed);
 	divide(c, passed, used);
 	for (unsigned i = 0; i < c->n; i++) {
 		struct rf_member *m = c->member[i];
@@ -293,11 +325,6 @@ static bool is_lighter(const struct rf_member *m, const struct rf_member *than)
 	return m->budget > 0 && m->recent * than->share * 3 < than->recent * m->share * 2;
 }
 
-static bool may_run(const struct rf_member *m)
-{
-	return m->burst || !m->resting;
-}
-
 /* Whether a goes before b, both wanting the card. Priority counts within one's own share; above it
  * those come first that are still within theirs. */
 static bool before(const struct rf_member *a, const struct rf_member *b)
@@ -321,14 +348,6 @@ static struct rf_member *best(const struct rf_card_state *c)
 			top = m;
 	}
 	return top;
-}
-
-static bool others_want(const struct rf_card_state *c, const struct rf_member *than)
-{
-	for (unsigned i = 0; i < c->n; i++)
-		if (c->member[i] != than && wants_card(c->member[i]) && may_run(c->member[i]))
-			return true;
-	return false;
 }
 
 /* A fence rests when its budget is used up, until it has enough for a while: a period's worth, more
@@ -496,7 +515,7 @@ static int64_t together(struct rf_card_state *c, int64_t now, void (*woken)(stru
 		rest(c, m);
 		if (!may_run(m) || held) {
 			set_gate(m, 0, depth, 0, woken);
-			if (m->wants)
+			if (is_waiting(m))
 				next = least(next, held ? held : rested_at(c, m, now));
 		} else if (!wants_card(m)) {
 			set_gate(m, RF_GATE_STANDING, depth, RF_TELL_BEGIN, woken);
@@ -523,7 +542,7 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 	int64_t next = INT64_MAX;
 
 	for (unsigned i = 0; i < c->n; i++)
-		if (c->member[i]->resting && c->member[i]->wants)
+		if (c->member[i]->resting && is_waiting(c->member[i]))
 			next = least(next, rested_at(c, c->member[i], now));
 	if (c->leaving)
 		next = least(next, others_want(c, c->leaving) ?
@@ -533,6 +552,8 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 		next = least(next, c->held_until);
 	if (h && !(h->gate->tell & RF_TELL_END))
 		next = least(next, h->tell_at);
+	if (h && wants_card(h)) /* it may be done and not say so */
+		next = least(next, most(h->until, now) + OVERDUE);
 	if (h && !wants_card(h))
 		next = least(next, h->idle_at + grace(c));
 	else if (h && others_want(c, h))

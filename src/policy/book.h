@@ -16,7 +16,7 @@
 
 #define RF_BOOK_NAMESPACE "ringfence-system"
 #define RF_BOOK_LABEL "openpolicyagent.org/policy"
-#define RF_BOOK_STEPS 20000000LL /* of one judgement, all policies together */
+#define RF_BOOK_STEPS 20000000LL /* of one judgement, all plain modules together; constraints: gatekeeper.h */
 #define RF_BOOK_MESSAGE_MAX ((size_t)32 << 10) /* what an answer says; the rest becomes "and N more" */
 
 struct rf_book;
@@ -34,7 +34,10 @@ int rf_book_put(struct rf_book *b, const struct rf_json *object, struct rf_err *
 int rf_book_check(const struct rf_book *b, const struct rf_json *object, struct rf_err *err);
 /* It is gone. What was never there is fine. */
 void rf_book_drop(struct rf_book *b, const struct rf_json *object);
-bool rf_book_is_empty(const struct rf_book *b);
+bool rf_book_is_empty(const struct rf_book *b); /* nothing is in force: whatever is asked is allowed */
+/* Why its last version is not in force (a template it waits for came and does not take its parameters, a
+ * module it needs is missing); empty: it is, it waits for its template, or it was never put. */
+const char *rf_book_problem(const struct rf_book *b, const struct rf_json *object);
 
 /* Where referential policies look (data.inventory): asked at most once per judgement, and only if a policy
  * that matches reads it. NULL fn: there is none, and such a policy sees an empty inventory. */

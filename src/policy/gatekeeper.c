@@ -24,7 +24,10 @@ struct rf_gk_constraint {
 	struct rf_arena arena;
 	const struct rf_gk_template *template;
 	struct rf_str name;
-	struct rf_rv match, parameters;
+	struct rf_gk_match match;
+	struct rf_rv parameters;
+	const struct rf_rego_fixed *fixed; /* what the template makes of them, */
+	struct rf_arena fixed_arena;	   /* in here */
 	int action[POINTS]; /* by enforcement point; ACTION_NONE: not asked there */
 };
 
@@ -48,6 +51,7 @@ static void rf_gk_constraint_free(struct rf_gk_constraint *c)
 {
 	if (!c)
 		return;
+	rf_arena_done(&c->fixed_arena);
 	rf_arena_done(&c->arena);
 	free(c);
 }
@@ -226,6 +230,20 @@ static int read_template(const struct rf_json *object, struct rf_gk_template *t,
 	return 0;
 }
 
+static void fix(struct rf_gk_constraint *c)
+{
+	rf_arena_reset(&c->fixed_arena);
+	c->fixed = rf_rego_fix(c->template->rego, RF_LIT("parameters"), c->parameters, &c->fixed_arena);
+}
+
+/* The template has become another. */
+static void fix_constraints(struct rf_gk *gk, const struct rf_gk_template *t)
+{
+	for (size_t i = 0; i < gk->constraints.n; i++)
+		if (gk->constraints.at[i]->template == t)
+			fix(gk->constraints.at[i]);
+}
+
 static int add_template(struct rf_gk *gk, const struct rf_json *object, struct rf_err *err)
 {
 	rf_auto_ptr(gk_template) t = rf_new(struct rf_gk_template);
@@ -239,6 +257,7 @@ static int add_template(struct rf_gk *gk, const struct rf_json *object, struct r
 		swap = *old;
 		*old = *t;
 		*t = swap;
+		fix_constraints(gk, old);
 		return 0;
 	}
 	if (gk->templates.n >= RF_GK_TEMPLATES_MAX)
@@ -404,16 +423,18 @@ static int read_parameters(struct rf_gk_constraint *c, const struct rf_json *spe
 static int read_constraint(struct rf_gk_constraint *c, const struct rf_json *object, struct rf_err *err)
 {
 	const struct rf_json *spec = rf_json_at(object, "spec");
+	struct rf_rv match = RF_RV_NIL;
 
 	c->name = rf_arena_str(&c->arena, rf_json_str_at(object, "metadata", "name"));
 	if (c->name.n == 0)
 		return rf_fail(err, RF_INVALID, "metadata.name is missing");
 	if (read_actions(c, spec, err) < 0 || read_parameters(c, spec, err) < 0)
 		return -err->code;
-	if (!to_value(&c->arena, rf_json_clone(&c->arena, rf_json_at(spec, "match")), &c->match))
+	if (!to_value(&c->arena, rf_json_clone(&c->arena, rf_json_at(spec, "match")), &match))
 		return rf_fail(err, RF_TOO_LARGE, "spec.match: too large");
-	if (rf_gk_match_check(c->match, err) < 0)
+	if (rf_gk_match_read(&c->arena, match, &c->match, err) < 0)
 		return rf_wrap(err, "spec.match");
+	fix(c);
 	return 0;
 }
 
@@ -603,6 +624,11 @@ struct asking {
 	struct rf_rv review;
 	struct rf_rv data; /* {"inventory": ...} */
 	bool has_data;
+	struct rf_gk_subject subject[2];
+	uint32_t n_subjects;
+	int64_t steps; /* left for all constraints together */
+	int64_t now_ns;
+	struct rf_err err;
 	struct rf_arena scratch; /* of one constraint at a time */
 	struct rf_arena *arena;	 /* of the violations */
 	struct rf_gk_violations found;
@@ -669,89 +695,98 @@ static void take_all(struct asking *q, const struct rf_gk_constraint *c, int act
 		      rf_rv_object(NULL, 0, NULL));
 }
 
+/* Not more than its own steps, and of those that all constraints have together what is left. */
 static void evaluate(struct asking *q, const struct rf_gk_constraint *c, int action)
 {
-	struct rf_rv input = rf_rv_object(NULL, 0, NULL), set;
+	const struct rf_rv_pair pair[] = { { rf_rv_str(RF_LIT("parameters")), c->parameters },
+					   { rf_rv_str(RF_LIT("review")), q->review } };
+	const struct rf_rv input = { .type = RF_RV_OBJECT, .n = RF_COUNT(pair), .pairs = pair };
 	struct rf_rego_run run = { .arena = &q->scratch,
 				   .input = &input,
 				   .data = q->has_data ? &q->data : NULL,
-				   .steps = RF_GK_STEPS };
-	struct rf_rego_result result = { 0 };
-	struct rf_err err = RF_ERR_INIT;
+				   .steps = RF_MIN(RF_GK_STEPS, q->steps),
+				   .now_ns = q->now_ns,
+				   .fixed = c->fixed };
+	struct rf_rv set = RF_RV_NIL;
+	int r;
 
 	rf_arena_reset(&q->scratch);
-	if (!with_member(&q->scratch, &input, "review", q->review) ||
-	    !with_member(&q->scratch, &input, "parameters", c->parameters))
-		failed(q, c, action, "out of memory");
-	else if (rf_rego_eval(c->template->query, &run, &result, &err) < 0)
-		failed(q, c, action, err.msg);
-	else if (!rf_rego_value(&result, &set))
+	r = rf_rego_ask(c->template->query, &run, &set, &q->err);
+	q->steps = RF_MAX(1, q->steps - run.used);
+	if (r < 0)
+		failed(q, c, action, q->err.msg);
+	else if (r == 0)
 		failed(q, c, action, "violation is undefined");
 	else
 		take_all(q, c, action, set);
 }
 
-static void describe(const struct asking *q, struct rf_rv object, struct rf_gk_subject *s)
+static void describe(struct rf_rv review, struct rf_rv object, struct rf_gk_subject *s)
 {
 	struct rf_rv meta = RF_RV_NIL, kind = RF_RV_NIL;
 	struct rf_str version;
 
 	*s = (struct rf_gk_subject){ .kind = rf_gk_str(object, "kind") };
 	rf_gk_split_gv(rf_gk_str(object, "apiVersion"), &s->group, &version);
-	if (s->kind.n == 0 && rf_gk_get(q->review, "kind", &kind)) {
+	if (s->kind.n == 0 && rf_gk_get(review, "kind", &kind)) {
 		s->kind = rf_gk_str(kind, "kind");
 		s->group = rf_gk_str(kind, "group");
 	}
 	(void)rf_gk_get(object, "metadata", &meta);
 	s->name = rf_gk_str(meta, "name");
 	if (s->name.n == 0)
-		s->name = rf_gk_str(q->review, "name");
+		s->name = rf_gk_str(review, "name");
 	s->generate_name = rf_gk_str(meta, "generateName");
-	s->namespace = namespace_of(q->review, object);
+	s->namespace = namespace_of(review, object);
 	(void)rf_gk_get(meta, "labels", &s->labels);
-	(void)rf_gk_get(q->review, "namespaceObject", &s->namespace_object);
+	(void)rf_gk_get(review, "namespaceObject", &s->namespace_object);
 }
 
 /* Either side of an update: a label taken away must not take the object out of a policy's reach. */
-static int matches(const struct asking *q, const struct rf_gk_constraint *c, struct rf_err *err)
+static uint32_t subjects_of(struct rf_rv review, struct rf_gk_subject s[2])
 {
-	static const char *const sides[] = { "object", "oldObject" };
-	struct rf_gk_subject s;
 	struct rf_rv object;
+	uint32_t n = 0;
+
+	if (rf_gk_get(review, "object", &object))
+		describe(review, object, &s[n++]);
+	if (rf_gk_get(review, "oldObject", &object))
+		describe(review, object, &s[n++]);
+	return n;
+}
+
+static int matches(const struct rf_gk_constraint *c, const struct rf_gk_subject *s, uint32_t n, struct rf_err *err)
+{
 	int r = 0;
 
-	for (size_t i = 0; i < RF_COUNT(sides) && r == 0; i++) {
-		if (!rf_gk_get(q->review, sides[i], &object))
-			continue;
-		describe(q, object, &s);
-		r = rf_gk_match(c->match, &s, err);
-	}
+	for (uint32_t i = 0; i < n && r == 0; i++)
+		r = rf_gk_matches(&c->match, &s[i], err);
 	return r;
 }
 
 static void ask(struct asking *q, const struct rf_gk_constraint *c, enum rf_gk_point point)
 {
-	struct rf_err err = RF_ERR_INIT;
 	int action = c->action[point];
 	int r;
 
 	if (action == ACTION_NONE)
 		return;
-	r = matches(q, c, &err);
+	r = matches(c, q->subject, q->n_subjects, &q->err);
 	if (r < 0)
-		failed(q, c, action, err.msg);
+		failed(q, c, action, q->err.msg);
 	else if (r > 0)
 		evaluate(q, c, action);
 }
 
 bool rf_gk_needs_inventory(const struct rf_gk *gk, const struct rf_rv *review, enum rf_gk_point point)
 {
-	struct asking q = { .review = *review };
+	struct rf_gk_subject subject[2];
+	uint32_t n = subjects_of(*review, subject);
 
 	for (size_t i = 0; i < gk->constraints.n; i++) {
 		const struct rf_gk_constraint *c = gk->constraints.at[i];
 
-		if (c->action[point] != ACTION_NONE && matches(&q, c, NULL) != 0 && c->template->reads_inventory)
+		if (c->action[point] != ACTION_NONE && matches(c, subject, n, NULL) != 0 && c->template->reads_inventory)
 			return true;
 	}
 	return false;
@@ -765,6 +800,8 @@ int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struc
 	struct asking q = { .arena = arena,
 			    .data = rf_rv_object(NULL, 0, NULL),
 			    .has_data = inventory != NULL,
+			    .steps = RF_GK_STEPS_ALL,
+			    .now_ns = rf_wall_ms(rf_clock_system()) * 1000000,
 			    .scratch = RF_ARENA_CAPPED(RF_GK_MEMORY) };
 	int r = complete(&own, review, inventory, &q.review, err);
 
@@ -772,6 +809,7 @@ int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struc
 		return r;
 	if (inventory && !with_member(&own, &q.data, "inventory", *inventory))
 		return too_large(err);
+	q.n_subjects = subjects_of(q.review, q.subject);
 	for (size_t i = 0; i < gk->constraints.n; i++)
 		ask(&q, gk->constraints.at[i], point);
 	rf_arena_done(&q.scratch);

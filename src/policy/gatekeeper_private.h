@@ -31,10 +31,21 @@ struct rf_gk_subject {
 	struct rf_rv namespace_object; /* null: not known */
 };
 
-/* A match that has a wrong shape would match nothing and let everything pass, so it is refused early. */
-int rf_gk_match_check(struct rf_rv match, struct rf_err *err);
-/* 1, 0, or an error: it cannot be said. match has been checked. */
-int rf_gk_match(struct rf_rv match, const struct rf_gk_subject *s, struct rf_err *err);
+/* A constraint's spec.match, read once. Lists are null where nothing was said: everything fits. */
+struct rf_gk_match {
+	struct rf_gk_kinds {
+		struct rf_rv groups, kinds;
+	} *kinds; /* any of them */
+	uint32_t n_kinds;
+	struct rf_str scope, name;
+	struct rf_rv namespaces, excluded, labels, namespace_labels;
+};
+
+/* A match that has a wrong shape would match nothing and let everything pass, so it is refused. *ret points into
+ * match. */
+int rf_gk_match_read(struct rf_arena *a, struct rf_rv match, struct rf_gk_match *ret, struct rf_err *err);
+/* 1, 0, or an error: it cannot be said. */
+int rf_gk_matches(const struct rf_gk_match *m, const struct rf_gk_subject *s, struct rf_err *err);
 
 /* "apps/v1" is "apps" and "v1"; "v1" is "" and "v1". */
 static inline void rf_gk_split_gv(struct rf_str gv, struct rf_str *group, struct rf_str *version)

@@ -88,69 +88,54 @@ static bool is_namespace(const struct rf_gk_subject *s)
 	return s->group.n == 0 && rf_str_is(s->kind, "Namespace");
 }
 
-static bool list_has(struct rf_rv entry, const char *key, struct rf_str s)
+static bool kinds_match(const struct rf_gk_match *m, const struct rf_gk_subject *s)
 {
-	struct rf_rv list;
-
-	return !rf_gk_get(entry, key, &list) || list.n == 0 || holds(list, s);
-}
-
-static bool kinds_match(struct rf_rv match, const struct rf_gk_subject *s)
-{
-	struct rf_rv kinds;
-
-	if (!rf_gk_get(match, "kinds", &kinds) || kinds.n == 0)
-		return true;
-	for (uint32_t i = 0; i < kinds.n; i++)
-		if (list_has(kinds.items[i], "apiGroups", s->group) &&
-		    list_has(kinds.items[i], "kinds", s->kind))
+	for (uint32_t i = 0; i < m->n_kinds; i++)
+		if ((m->kinds[i].kinds.n == 0 || holds(m->kinds[i].kinds, s->kind)) &&
+		    (m->kinds[i].groups.n == 0 || holds(m->kinds[i].groups, s->group)))
 			return true;
-	return false;
+	return m->n_kinds == 0;
 }
 
-static bool scope_matches(struct rf_rv match, const struct rf_gk_subject *s)
+static bool scope_matches(const struct rf_gk_match *m, const struct rf_gk_subject *s)
 {
-	struct rf_str scope = rf_gk_str(match, "scope");
 	bool cluster = is_namespace(s) || s->namespace.n == 0;
 
-	if (rf_str_is(scope, "Cluster"))
+	if (rf_str_is(m->scope, "Cluster"))
 		return cluster;
-	return rf_str_is(scope, "Namespaced") ? !cluster : true;
+	return rf_str_is(m->scope, "Namespaced") ? !cluster : true;
 }
 
 /* A Namespace is judged by its own name. What has no namespace is neither picked nor left out by one. */
-static bool namespaces_match(struct rf_rv match, const struct rf_gk_subject *s)
+static bool namespaces_match(const struct rf_gk_match *m, const struct rf_gk_subject *s)
 {
 	struct rf_str ns = is_namespace(s) ? s->name : s->namespace;
-	struct rf_rv list;
 
 	if (ns.n == 0)
 		return true;
-	if (rf_gk_get(match, "excludedNamespaces", &list) && any_glob(list, ns))
+	if (any_glob(m->excluded, ns))
 		return false;
-	return !rf_gk_get(match, "namespaces", &list) || list.n == 0 || any_glob(list, ns);
+	return m->namespaces.n == 0 || any_glob(m->namespaces, ns);
 }
 
 /* A generated name has no end yet: only a pattern for the beginning can speak of it. */
-static bool name_matches(struct rf_rv match, const struct rf_gk_subject *s)
+static bool name_matches(const struct rf_gk_match *m, const struct rf_gk_subject *s)
 {
-	struct rf_str pattern = rf_gk_str(match, "name");
-
-	if (pattern.n == 0)
+	if (m->name.n == 0)
 		return true;
 	if (s->name.n == 0 && s->generate_name.n > 0)
-		return rf_str_ends(pattern, RF_LIT("*")) && glob(pattern, s->generate_name);
-	return glob(pattern, s->name);
+		return rf_str_ends(m->name, RF_LIT("*")) && glob(m->name, s->generate_name);
+	return glob(m->name, s->name);
 }
 
-static int namespace_selected(struct rf_rv match, const struct rf_gk_subject *s, struct rf_err *err)
+static int namespace_selected(const struct rf_gk_match *m, const struct rf_gk_subject *s, struct rf_err *err)
 {
-	struct rf_rv selector, meta, labels = RF_RV_NIL;
+	struct rf_rv meta, labels = RF_RV_NIL;
 
-	if (!rf_gk_get(match, "namespaceSelector", &selector))
+	if (m->namespace_labels.type == RF_RV_NULL)
 		return 1;
 	if (is_namespace(s))
-		return selected(selector, s->labels);
+		return selected(m->namespace_labels, s->labels);
 	if (s->namespace.n == 0)
 		return 1;
 	if (s->namespace_object.type != RF_RV_OBJECT)
@@ -160,19 +145,16 @@ static int namespace_selected(struct rf_rv match, const struct rf_gk_subject *s,
 			       RF_STR(s->namespace));
 	if (rf_gk_get(s->namespace_object, "metadata", &meta))
 		(void)rf_gk_get(meta, "labels", &labels);
-	return selected(selector, labels);
+	return selected(m->namespace_labels, labels);
 }
 
-int rf_gk_match(struct rf_rv match, const struct rf_gk_subject *s, struct rf_err *err)
+int rf_gk_matches(const struct rf_gk_match *m, const struct rf_gk_subject *s, struct rf_err *err)
 {
-	struct rf_rv selector;
-
-	if (!kinds_match(match, s) || !scope_matches(match, s) || !namespaces_match(match, s) ||
-	    !name_matches(match, s))
+	if (!kinds_match(m, s) || !scope_matches(m, s) || !namespaces_match(m, s) || !name_matches(m, s))
 		return 0;
-	if (rf_gk_get(match, "labelSelector", &selector) && !selected(selector, s->labels))
+	if (m->labels.type == RF_RV_OBJECT && !selected(m->labels, s->labels))
 		return 0;
-	return namespace_selected(match, s, err);
+	return namespace_selected(m, s, err);
 }
 
 /* --- the shape ------------------------------------------------------------------------------ */
@@ -275,15 +257,10 @@ static int check_scope(struct rf_rv match, struct rf_err *err)
 	return rf_fail(err, RF_INVALID, "scope: \"%.*s\" is none of *, Cluster, Namespaced", RF_STR(s));
 }
 
-int rf_gk_match_check(struct rf_rv match, struct rf_err *err)
+static int check(struct rf_rv match, struct rf_err *err)
 {
-	struct rf_err own = RF_ERR_INIT;
 	struct rf_rv v;
 
-	if (!err)
-		err = &own;
-	if (match.type == RF_RV_NULL)
-		return 0;
 	if (match.type != RF_RV_OBJECT)
 		return rf_fail(err, RF_INVALID, "is of type %s, must be object", rf_rv_type_name(match));
 	if (check_kinds(match, err) < 0 || check_strings(match, "namespaces", err) < 0 ||
@@ -292,5 +269,37 @@ int rf_gk_match_check(struct rf_rv match, struct rf_err *err)
 	    check_selector(match, "namespaceSelector", err) < 0 || check_scope(match, err) < 0 ||
 	    want_type(match, "name", RF_RV_STRING, &v, err) < 0)
 		return -err->code;
+	return 0;
+}
+
+static struct rf_rv part_of(struct rf_rv object, const char *key)
+{
+	struct rf_rv v = RF_RV_NIL;
+
+	(void)rf_gk_get(object, key, &v);
+	return v;
+}
+
+int rf_gk_match_read(struct rf_arena *a, struct rf_rv match, struct rf_gk_match *ret, struct rf_err *err)
+{
+	struct rf_err own = RF_ERR_INIT;
+	struct rf_rv kinds;
+
+	if (!err)
+		err = &own;
+	if (match.type != RF_RV_NULL && check(match, err) < 0)
+		return -err->code;
+	kinds = part_of(match, "kinds");
+	*ret = (struct rf_gk_match){ .scope = rf_gk_str(match, "scope"),
+				     .name = rf_gk_str(match, "name"),
+				     .namespaces = part_of(match, "namespaces"),
+				     .excluded = part_of(match, "excludedNamespaces"),
+				     .labels = part_of(match, "labelSelector"),
+				     .namespace_labels = part_of(match, "namespaceSelector") };
+	ret->kinds = rf_arena_array(a, struct rf_gk_kinds, kinds.n + 1);
+	for (; ret->n_kinds < kinds.n; ret->n_kinds++)
+		ret->kinds[ret->n_kinds] =
+			(struct rf_gk_kinds){ .groups = part_of(kinds.items[ret->n_kinds], "apiGroups"),
+					      .kinds = part_of(kinds.items[ret->n_kinds], "kinds") };
 	return 0;
 }

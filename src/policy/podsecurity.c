@@ -1,5 +1,4 @@
-/* Which checks make up a level, in the order in which Kubernetes reports them,
- * and what all share. */
+/* Which checks make up a level of a version, and what all share. */
 #include "policy/ps.h"
 
 static const char *const level_names[] = {
@@ -8,30 +7,35 @@ static const char *const level_names[] = {
 	[RF_PS_RESTRICTED] = "restricted",
 };
 
-/* A restricted check may stand in for a weaker baseline one; then that one has BASELINE only. */
-enum { BASELINE = 1, RESTRICTED = 2 };
+/* The baseline, then what restricted adds, in the order in which Kubernetes reports them. A
+ * baseline check holds for restricted too, until restricted has a stricter one of its own. Within
+ * its span a check looks at the version itself. */
+#define NEVER INT64_MAX
 static const struct {
-	unsigned levels;
+	enum rf_ps_level level;
+	int64_t since;	  /* v1.<since> has it */
+	int64_t replaced; /* at restricted: from v1.<replaced> on another check stands for it */
 	void (*check)(struct rf_ps *p);
 } checks[] = {
-	{ BASELINE | RESTRICTED, rf_ps_app_armor },
-	{ BASELINE, rf_ps_capabilities_baseline },
-	{ BASELINE | RESTRICTED, rf_ps_host_namespaces },
-	{ BASELINE, rf_ps_host_path },
-	{ BASELINE | RESTRICTED, rf_ps_host_ports },
-	{ BASELINE | RESTRICTED, rf_ps_probe_hosts },
-	{ BASELINE | RESTRICTED, rf_ps_privileged },
-	{ BASELINE | RESTRICTED, rf_ps_proc_mount },
-	{ BASELINE | RESTRICTED, rf_ps_selinux },
-	{ BASELINE, rf_ps_seccomp_baseline },
-	{ BASELINE | RESTRICTED, rf_ps_sysctls },
-	{ BASELINE | RESTRICTED, rf_ps_host_process },
-	{ RESTRICTED, rf_ps_privilege_escalation },
-	{ RESTRICTED, rf_ps_capabilities_restricted },
-	{ RESTRICTED, rf_ps_restricted_volumes },
-	{ RESTRICTED, rf_ps_run_as_non_root },
-	{ RESTRICTED, rf_ps_run_as_user },
-	{ RESTRICTED, rf_ps_seccomp_restricted },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_app_armor },
+	{ RF_PS_BASELINE, 0, 22, rf_ps_capabilities_baseline },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_host_namespaces },
+	{ RF_PS_BASELINE, 0, 0, rf_ps_host_path },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_host_ports },
+	{ RF_PS_BASELINE, 34, NEVER, rf_ps_probe_hosts },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_privileged },
+	{ RF_PS_BASELINE, 0, 35, rf_ps_proc_mount },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_selinux },
+	{ RF_PS_BASELINE, 0, 19, rf_ps_seccomp_baseline },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_sysctls },
+	{ RF_PS_BASELINE, 0, NEVER, rf_ps_host_process },
+	{ RF_PS_RESTRICTED, 8, NEVER, rf_ps_privilege_escalation },
+	{ RF_PS_RESTRICTED, 22, NEVER, rf_ps_capabilities_restricted },
+	{ RF_PS_RESTRICTED, 35, NEVER, rf_ps_proc_mount_restricted },
+	{ RF_PS_RESTRICTED, 0, NEVER, rf_ps_restricted_volumes },
+	{ RF_PS_RESTRICTED, 0, NEVER, rf_ps_run_as_non_root },
+	{ RF_PS_RESTRICTED, 23, NEVER, rf_ps_run_as_user },
+	{ RF_PS_RESTRICTED, 19, NEVER, rf_ps_seccomp_restricted },
 };
 
 bool rf_ps_level_parse(struct rf_str name, enum rf_ps_level *ret)
@@ -51,6 +55,70 @@ const char *rf_ps_level_name(enum rf_ps_level level)
 	return level_names[level];
 }
 
+int rf_ps_version_parse(struct rf_str text, struct rf_ps_version *ret, struct rf_err *err)
+{
+	struct rf_str digits = rf_str_skip(text, 3);
+	struct rf_ps_version v = { .pinned = true };
+	bool ok = rf_str_starts(text, RF_LIT("v1.")) && digits.n > 0 &&
+		  (digits.n == 1 || digits.p[0] != '0');
+
+	if (rf_str_is(text, "latest")) {
+		*ret = (struct rf_ps_version){ 0 };
+		return 0;
+	}
+	for (size_t i = 0; ok && i < digits.n; i++)
+		ok = digits.p[i] >= '0' && digits.p[i] <= '9';
+	if (!ok || rf_str_int(digits, &v.minor, NULL) < 0)
+		return rf_fail(err, RF_INVALID,
+			       "pod security version \"%.*s\": must be \"latest\" or \"v1.x\"",
+			       (int)RF_MIN(text.n, 64u), text.p);
+	*ret = v;
+	return 0;
+}
+
+void rf_ps_put_rules(struct rf_buf *out, const struct rf_ps_rules *rules)
+{
+	rf_buf_printf(out, "%s:", rf_ps_level_name(rules->level));
+	if (rules->version.pinned)
+		rf_buf_printf(out, "v1.%lld", (long long)rules->version.minor);
+	else
+		rf_buf_puts(out, "latest");
+}
+
+static bool has_version(const struct rf_json *labels, const char *key, struct rf_ps_version *ret)
+{
+	const struct rf_json *v = rf_json_get(labels, rf_str(key));
+
+	*ret = (struct rf_ps_version){ 0 };
+	if (v != NULL)
+		rf_ps_version_parse(rf_json_str(v), ret, NULL);
+	return v != NULL;
+}
+
+void rf_ps_read_labels(const struct rf_json *labels, struct rf_ps_rules *ret_enforce,
+		       struct rf_ps_rules *ret_warn)
+{
+	const struct rf_json *level =
+		rf_json_get(labels, RF_LIT("pod-security.kubernetes.io/enforce"));
+	const struct rf_json *warn_level =
+		rf_json_get(labels, RF_LIT("pod-security.kubernetes.io/warn"));
+	struct rf_ps_rules enforce = { 0 }, warn = { 0 };
+	bool known = rf_ps_level_parse(rf_json_str(level), &enforce.level), warn_version;
+
+	if (level != NULL && !known)
+		enforce.level = RF_PS_RESTRICTED;
+	has_version(labels, "pod-security.kubernetes.io/enforce-version", &enforce.version);
+	rf_ps_level_parse(rf_json_str(warn_level), &warn.level);
+	warn_version =
+		has_version(labels, "pod-security.kubernetes.io/warn-version", &warn.version);
+	if (warn_level == NULL && known && enforce.level > RF_PS_PRIVILEGED) {
+		warn.level = enforce.level;
+		warn.version = warn_version ? warn.version : enforce.version;
+	}
+	*ret_enforce = enforce;
+	*ret_warn = warn;
+}
+
 /* --- words ------------------------------------------------------------------------------- */
 
 void rf_ps_words_add(struct rf_ps_words *w, struct rf_str word)
@@ -58,17 +126,30 @@ void rf_ps_words_add(struct rf_ps_words *w, struct rf_str word)
 	rf_vec_push(w, word);
 }
 
-void rf_ps_words_insert(struct rf_ps_words *w, struct rf_str word)
+static int compare(const void *a, const void *b)
 {
-	size_t i = 0;
+	return rf_str_cmp(*(const struct rf_str *)a, *(const struct rf_str *)b);
+}
 
-	while (i < w->n && rf_str_cmp(w->at[i], word) < 0)
-		i++;
-	if (i < w->n && rf_str_eq(w->at[i], word))
+/* A pod may name a hundred thousand of anything, so no sorting by insertion. */
+void rf_ps_words_sort(struct rf_ps_words *w)
+{
+	size_t n = 0;
+
+	if (w->n == 0)
 		return;
-	rf_vec_push(w, word);
-	memmove(&w->at[i + 1], &w->at[i], (w->n - 1 - i) * sizeof(word));
-	w->at[i] = word;
+	qsort(w->at, w->n, sizeof(*w->at), compare);
+	for (size_t i = 1; i < w->n; i++) {
+		if (!rf_str_eq(w->at[n], w->at[i]))
+			w->at[++n] = w->at[i];
+	}
+	w->n = n + 1;
+}
+
+bool rf_ps_words_has(const struct rf_ps_words *sorted, struct rf_str word)
+{
+	return sorted->n > 0 &&
+	       bsearch(&word, sorted->at, sorted->n, sizeof(word), compare) != NULL;
 }
 
 void rf_ps_put_quoted(struct rf_buf *out, const struct rf_ps_words *w)
@@ -123,6 +204,46 @@ bool rf_ps_profile_ok(const struct rf_json *profile)
 	return rf_str_is(type, "RuntimeDefault") || rf_str_is(type, "Localhost");
 }
 
+/* A flag that is anything but false keeps the host's users. */
+bool rf_ps_in_user_namespace(const struct rf_ps *p)
+{
+	const struct rf_json *host_users = rf_ps_field(p->spec, "hostUsers");
+
+	return p->user_namespaces && p->minor >= 35 && host_users != NULL &&
+	       !rf_ps_is_set(host_users);
+}
+
+/* Text that is not ASCII stays as it is; Go does the same with all of it that prints. */
+static void put_go_quoted(struct rf_buf *out, struct rf_str s)
+{
+	static const char plain[] = "\a\b\t\n\v\f\r"; /* 7 to 13 */
+	static const char letter[] = "abtnvfr";
+
+	rf_buf_add_c(out, '"');
+	for (size_t i = 0; i < s.n; i++) {
+		const char *at = s.p[i] != '\0' ? strchr(plain, s.p[i]) : NULL;
+
+		if (at != NULL)
+			rf_buf_printf(out, "\\%c", letter[at - plain]);
+		else if (s.p[i] == '"' || s.p[i] == '\\')
+			rf_buf_printf(out, "\\%c", s.p[i]);
+		else if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f)
+			rf_buf_printf(out, "\\x%02x", (unsigned)s.p[i]);
+		else
+			rf_buf_add_c(out, s.p[i]);
+	}
+	rf_buf_add_c(out, '"');
+}
+
+struct rf_str rf_ps_setting(struct rf_arena *a, struct rf_str key, const struct rf_json *value)
+{
+	rf_auto(buf) text = RF_BUF_INIT;
+
+	rf_buf_printf(&text, "%.*s=", RF_STR(key));
+	put_go_quoted(&text, rf_ps_text(value));
+	return rf_arena_printf(a, "%.*s", RF_STR(rf_buf_str(&text)));
+}
+
 struct rf_str rf_ps_text(const struct rf_json *v)
 {
 	return rf_json_is(v, RF_JSON_STRING) || rf_json_is(v, RF_JSON_NUMBER) ? v->text
@@ -135,6 +256,7 @@ void rf_ps_blame(struct rf_ps *p, bool (*bad)(struct rf_ps *p, const struct rf_j
 		if (bad(p, p->containers.at[i]))
 			rf_ps_words_add(&p->names, rf_json_str_at(p->containers.at[i], "name"));
 	}
+	rf_ps_words_sort(&p->values);
 }
 
 void rf_ps_deny(struct rf_ps *p, const char *reason, const char *fmt, ...)
@@ -216,18 +338,30 @@ static bool shape_ok(struct rf_ps *p)
 	       collect(p, "ephemeralContainers");
 }
 
-bool rf_ps_check(enum rf_ps_level level, const struct rf_json *pod, struct rf_buf *why)
-{
-	struct rf_ps p = { .pod = pod, .spec = rf_ps_field(pod, "spec"), .why = why };
-	unsigned want = level == RF_PS_BASELINE ? BASELINE : RESTRICTED;
+/* --- judging ----------------------------------------------------------------------------- */
 
-	if (level == RF_PS_PRIVILEGED)
+static bool applies(size_t check, const struct rf_ps_rules *rules, int64_t minor)
+{
+	if (minor < checks[check].since || checks[check].level > rules->level)
+		return false;
+	return rules->level != RF_PS_RESTRICTED || minor < checks[check].replaced;
+}
+
+bool rf_ps_judge(const struct rf_ps_rules *rules, const struct rf_json *pod, struct rf_buf *why)
+{
+	struct rf_ps p = { .minor = rules->version.pinned ? rules->version.minor : RF_PS_NEWEST,
+			   .user_namespaces = rules->user_namespaces,
+			   .pod = pod,
+			   .spec = rf_ps_field(pod, "spec"),
+			   .why = why };
+
+	if (rules->level == RF_PS_PRIVILEGED)
 		return true;
 	if (shape_ok(&p)) {
 		for (size_t i = 0; i < RF_COUNT(checks); i++) {
 			rf_vec_clear(&p.names);
 			rf_vec_clear(&p.values);
-			if (checks[i].levels & want)
+			if (applies(i, rules, p.minor))
 				checks[i].check(&p);
 		}
 	}
@@ -235,4 +369,28 @@ bool rf_ps_check(enum rf_ps_level level, const struct rf_json *pod, struct rf_bu
 	rf_vec_done(&p.names);
 	rf_vec_done(&p.values);
 	return p.denied == 0;
+}
+
+bool rf_ps_check(enum rf_ps_level level, const struct rf_json *pod, struct rf_buf *why)
+{
+	return rf_ps_judge(&(struct rf_ps_rules){ .level = level }, pod, why);
+}
+
+const struct rf_json *rf_ps_pod_of(const struct rf_json *object)
+{
+	static const char *const makers[] = { "Deployment",  "ReplicaSet", "ReplicationController",
+					      "StatefulSet", "DaemonSet",  "Job" };
+	struct rf_str kind = rf_json_str_at(object, "kind");
+
+	if (rf_str_is(kind, "Pod"))
+		return object;
+	if (rf_str_is(kind, "PodTemplate"))
+		return rf_ps_field(object, "template");
+	if (rf_str_is(kind, "CronJob"))
+		return rf_ps_field(rf_json_at(object, "spec", "jobTemplate", "spec"), "template");
+	for (size_t i = 0; i < RF_COUNT(makers); i++) {
+		if (rf_str_is(kind, makers[i]))
+			return rf_ps_field(rf_json_at(object, "spec"), "template");
+	}
+	return NULL;
 }

@@ -14,11 +14,13 @@ struct rf_ps_words {
 };
 
 struct rf_ps {
+	int64_t minor; /* of the version judged by: v1.<minor> */
+	bool user_namespaces;
 	const struct rf_json *pod;
 	const struct rf_json *spec;
 	RF_VEC(const struct rf_json *) containers; /* init, ordinary, ephemeral: in this order */
 	struct rf_ps_words names;  /* containers or volumes the check at hand blames */
-	struct rf_ps_words values; /* and what they set, sorted, each once */
+	struct rf_ps_words values; /* and what they set; to be sorted before they are told */
 	struct rf_buf *why;
 	unsigned denied; /* checks that said no */
 };
@@ -27,7 +29,8 @@ struct rf_ps {
 void rf_ps_deny(struct rf_ps *p, const char *reason, const char *fmt, ...) RF_PRINTF(3, 4);
 
 void rf_ps_words_add(struct rf_ps_words *w, struct rf_str word);
-void rf_ps_words_insert(struct rf_ps_words *w, struct rf_str word); /* sorted, each once */
+void rf_ps_words_sort(struct rf_ps_words *w); /* and each once */
+bool rf_ps_words_has(const struct rf_ps_words *sorted, struct rf_str word);
 /* `"a", "b"` and `a, b`, appended. */
 void rf_ps_put_quoted(struct rf_buf *out, const struct rf_ps_words *w);
 void rf_ps_put_plain(struct rf_buf *out, const struct rf_ps_words *w);
@@ -36,7 +39,8 @@ void rf_ps_put_containers(struct rf_buf *out, const struct rf_ps_words *names);
 /* `pod`, `container "a"` or `pod and containers "a", "b"`, appended. */
 void rf_ps_put_setters(struct rf_buf *out, bool pod, const struct rf_ps_words *names);
 
-/* Fills p->names with the containers for which bad() holds; bad may add to p->values. */
+/* Fills p->names with the containers for which bad() holds; bad may add to p->values, which are
+ * sorted then. */
 void rf_ps_blame(struct rf_ps *p, bool (*bad)(struct rf_ps *p, const struct rf_json *container));
 
 /* A member that is there and not null, else NULL. */
@@ -44,8 +48,12 @@ const struct rf_json *rf_ps_field(const struct rf_json *o, const char *key);
 const struct rf_json *rf_ps_security(const struct rf_json *pod_spec_or_container);
 /* Set to anything but false. */
 bool rf_ps_is_set(const struct rf_json *flag);
+/* `key="value"` as Go's %q writes the value, in the arena. */
+struct rf_str rf_ps_setting(struct rf_arena *a, struct rf_str key, const struct rf_json *value);
 /* A profile type that confines: RuntimeDefault or Localhost. */
 bool rf_ps_profile_ok(const struct rf_json *profile);
+/* hostUsers: false, and a version and a node that honour it. */
+bool rf_ps_in_user_namespace(const struct rf_ps *p);
 /* Text of a value for a message: strings as they are, anything else by its JSON type. */
 struct rf_str rf_ps_text(const struct rf_json *v);
 
@@ -65,6 +73,7 @@ void rf_ps_host_process(struct rf_ps *p);
 
 void rf_ps_privilege_escalation(struct rf_ps *p);
 void rf_ps_capabilities_restricted(struct rf_ps *p);
+void rf_ps_proc_mount_restricted(struct rf_ps *p);
 void rf_ps_restricted_volumes(struct rf_ps *p);
 void rf_ps_run_as_non_root(struct rf_ps *p);
 void rf_ps_run_as_user(struct rf_ps *p);

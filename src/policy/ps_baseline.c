@@ -29,7 +29,7 @@ static bool bad_profile(struct rf_ps *p, const struct rf_json *owner, const char
 
 	if (profile == NULL || rf_ps_profile_ok(profile))
 		return false;
-	rf_ps_words_insert(&p->values, rf_ps_text(rf_ps_field(profile, "type")));
+	rf_ps_words_add(&p->values, rf_ps_text(rf_ps_field(profile, "type")));
 	return true;
 }
 
@@ -38,7 +38,50 @@ static bool bad_seccomp(struct rf_ps *p, const struct rf_json *c)
 	return bad_profile(p, c, "seccompProfile");
 }
 
-void rf_ps_seccomp_baseline(struct rf_ps *p)
+static bool seccomp_note_ok(const struct rf_json *note)
+{
+	struct rf_str v = rf_json_str(note);
+
+	return rf_str_is(v, "runtime/default") || rf_str_is(v, "docker/default") ||
+	       rf_str_starts(v, RF_LIT("localhost/"));
+}
+
+/* Before v1.19 there was no field for it: annotations said it for the pod and for containers. */
+static bool bad_seccomp_note(const struct rf_ps *p, const struct rf_json_member *m)
+{
+	const struct rf_str prefix = RF_LIT("container.seccomp.security.alpha.kubernetes.io/");
+	bool pod = rf_str_is(m->key, "seccomp.security.alpha.kubernetes.io/pod");
+	bool container = rf_str_starts(m->key, prefix) &&
+			 rf_ps_words_has(&p->names, rf_str_skip(m->key, prefix.n));
+
+	return (pod || container) && !seccomp_note_ok(m->value);
+}
+
+static void seccomp_annotations(struct rf_ps *p)
+{
+	const struct rf_json *notes = rf_json_at(p->pod, "metadata", "annotations");
+	rf_auto(arena) a = RF_ARENA_INIT;
+	rf_auto(buf) text = RF_BUF_INIT;
+
+	for (size_t i = 0; i < p->containers.n; i++)
+		rf_ps_words_add(&p->names, rf_json_str_at(p->containers.at[i], "name"));
+	rf_ps_words_sort(&p->names);
+	for (size_t i = 0; rf_json_is(notes, RF_JSON_OBJECT) && i < notes->n; i++) {
+		const struct rf_json_member *m = &notes->members[i];
+
+		if (bad_seccomp_note(p, m))
+			rf_ps_words_add(&p->values, rf_ps_setting(&a, m->key, m->value));
+	}
+	rf_ps_words_sort(&p->values);
+	if (p->values.n == 0)
+		return;
+	rf_ps_put_plain(&text, &p->values);
+	rf_ps_deny(p, "seccompProfile", "forbidden %s %s",
+		   p->values.n == 1 ? "annotation" : "annotations", text.p);
+	rf_vec_clear(&p->values); /* their text goes with the arena */
+}
+
+static void seccomp_fields(struct rf_ps *p)
 {
 	bool pod = bad_profile(p, p->spec, "seccompProfile");
 
@@ -46,6 +89,14 @@ void rf_ps_seccomp_baseline(struct rf_ps *p)
 	if (pod || p->names.n > 0)
 		deny_values(p, "seccompProfile", pod,
 			    "must not set securityContext.seccompProfile.type to");
+}
+
+void rf_ps_seccomp_baseline(struct rf_ps *p)
+{
+	if (p->minor < 19)
+		seccomp_annotations(p);
+	else
+		seccomp_fields(p);
 }
 
 static bool bad_app_armor(struct rf_ps *p, const struct rf_json *c)
@@ -60,6 +111,8 @@ static bool bad_annotation(const struct rf_json_member *m)
 
 	if (!rf_str_starts(m->key, RF_LIT("container.apparmor.security.beta.kubernetes.io/")))
 		return false;
+	if (m->value->type != RF_JSON_STRING)
+		return m->value->type != RF_JSON_NULL;
 	return v.n > 0 && !rf_str_is(v, "runtime/default") &&
 	       !rf_str_starts(v, RF_LIT("localhost/"));
 }
@@ -86,10 +139,9 @@ void rf_ps_app_armor(struct rf_ps *p)
 		const struct rf_json_member *m = &notes->members[i];
 
 		if (bad_annotation(m))
-			rf_ps_words_insert(&said,
-					   rf_arena_printf(&a, "%.*s=\"%.*s\"", RF_STR(m->key),
-							   RF_STR(rf_json_str(m->value))));
+			rf_ps_words_add(&said, rf_ps_setting(&a, m->key, m->value));
 	}
+	rf_ps_words_sort(&said);
 	if (pod || p->names.n > 0 || said.n > 0) {
 		put_app_armor_setters(p, pod, said.n, &text);
 		for (size_t i = 0; i < said.n; i++)
@@ -106,20 +158,20 @@ void rf_ps_app_armor(struct rf_ps *p)
 
 static bool selinux_is_bad(struct rf_ps *p, const struct rf_json *owner, bool *user, bool *role)
 {
-	static const char *const allowed[] = {
-		"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t", NULL
-	};
+	static const char *const allowed[] = { "", "container_t", "container_init_t",
+					       "container_kvm_t", NULL };
 	const struct rf_json *o = rf_ps_field(rf_ps_security(owner), "seLinuxOptions");
 	const struct rf_json *type = rf_ps_field(o, "type"), *u = rf_ps_field(o, "user"),
 			     *r = rf_ps_field(o, "role");
 	bool bad_type = (type != NULL && type->type != RF_JSON_STRING) ||
-			!one_of(rf_ps_text(type), allowed) ||
+			!(one_of(rf_ps_text(type), allowed) ||
+			  (p->minor >= 31 && rf_str_is(rf_ps_text(type), "container_engine_t"))) ||
 			(o != NULL && o->type != RF_JSON_OBJECT);
 	bool bad_user = u != NULL && !(u->type == RF_JSON_STRING && u->text.n == 0);
 	bool bad_role = r != NULL && !(r->type == RF_JSON_STRING && r->text.n == 0);
 
 	if (bad_type)
-		rf_ps_words_insert(&p->values, rf_ps_text(type));
+		rf_ps_words_add(&p->values, rf_ps_text(type));
 	*user |= bad_user;
 	*role |= bad_role;
 	return bad_type || bad_user || bad_role;
@@ -136,6 +188,7 @@ void rf_ps_selinux(struct rf_ps *p)
 	}
 	if (!pod && p->names.n == 0)
 		return;
+	rf_ps_words_sort(&p->values);
 	rf_ps_put_setters(&text, pod, &p->names);
 	rf_buf_puts(&text, " set forbidden securityContext.seLinuxOptions: ");
 	if (p->values.n > 0) {
@@ -191,7 +244,7 @@ static bool uses_host_port(struct rf_ps *p, const struct rf_json *c)
 		const struct rf_json *port = rf_ps_field(rf_json_item(ports, i), "hostPort");
 
 		if (port != NULL && rf_json_int(port, -1) != 0) {
-			rf_ps_words_insert(&p->values, rf_ps_text(port));
+			rf_ps_words_add(&p->values, rf_ps_text(port));
 			bad = true;
 		}
 	}
@@ -222,7 +275,7 @@ static bool handler_has_host(struct rf_ps *p, const struct rf_json *handler)
 
 		if (host == NULL || (host->type == RF_JSON_STRING && host->text.n == 0))
 			continue;
-		rf_ps_words_insert(&p->values, rf_ps_text(host));
+		rf_ps_words_add(&p->values, rf_ps_text(host));
 		bad = true;
 	}
 	return bad;
@@ -243,20 +296,17 @@ static bool has_probe_host(struct rf_ps *p, const struct rf_json *c)
 
 void rf_ps_probe_hosts(struct rf_ps *p)
 {
-	struct rf_ps_words sorted = { 0 };
 	rf_auto(buf) text = RF_BUF_INIT;
 
 	rf_ps_blame(p, has_probe_host);
 	if (p->names.n == 0)
 		return;
-	for (size_t i = 0; i < p->names.n; i++)
-		rf_ps_words_insert(&sorted, p->names.at[i]);
-	rf_ps_put_containers(&text, &sorted);
-	rf_buf_printf(&text, " %s probe or lifecycle %s ", sorted.n == 1 ? "uses" : "use",
+	rf_ps_words_sort(&p->names);
+	rf_ps_put_containers(&text, &p->names);
+	rf_buf_printf(&text, " %s probe or lifecycle %s ", p->names.n == 1 ? "uses" : "use",
 		      p->values.n == 1 ? "host" : "hosts");
 	rf_ps_put_quoted(&text, &p->values);
 	rf_ps_deny(p, "probe or lifecycle host", "%s", text.p);
-	rf_vec_done(&sorted);
 }
 
 static bool has_host_process(struct rf_ps *p, const struct rf_json *owner)
@@ -311,7 +361,7 @@ static bool adds_capability(struct rf_ps *p, const struct rf_json *c)
 		struct rf_str cap = rf_ps_text(rf_json_item(add, i));
 
 		if (!one_of(cap, allowed)) {
-			rf_ps_words_insert(&p->values, cap);
+			rf_ps_words_add(&p->values, cap);
 			bad = true;
 		}
 	}
@@ -337,43 +387,61 @@ static bool unmasks_proc(struct rf_ps *p, const struct rf_json *c)
 
 	if (mount == NULL || rf_str_is(rf_json_str(mount), "Default"))
 		return false;
-	rf_ps_words_insert(&p->values, rf_ps_text(mount));
+	rf_ps_words_add(&p->values, rf_ps_text(mount));
 	return true;
 }
 
-/* hostUsers: false earns no relaxation, here or below: nothing the API server sees proves that the
- * node will give the pod a user namespace. */
-void rf_ps_proc_mount(struct rf_ps *p)
+void rf_ps_proc_mount_restricted(struct rf_ps *p)
 {
 	rf_ps_blame(p, unmasks_proc);
 	if (p->names.n > 0)
 		deny_values(p, "procMount", false, "must not set securityContext.procMount to");
 }
 
+void rf_ps_proc_mount(struct rf_ps *p)
+{
+	if (!rf_ps_in_user_namespace(p))
+		rf_ps_proc_mount_restricted(p);
+}
+
+static bool sysctl_ok(struct rf_str name, int64_t minor)
+{
+	static const struct {
+		int64_t since;
+		const char *name;
+	} allowed[] = {
+		{ 0, "kernel.shm_rmid_forced" },
+		{ 0, "net.ipv4.ip_local_port_range" },
+		{ 0, "net.ipv4.tcp_syncookies" },
+		{ 0, "net.ipv4.ping_group_range" },
+		{ 0, "net.ipv4.ip_unprivileged_port_start" },
+		{ 27, "net.ipv4.ip_local_reserved_ports" },
+		{ 29, "net.ipv4.tcp_keepalive_time" },
+		{ 29, "net.ipv4.tcp_fin_timeout" },
+		{ 29, "net.ipv4.tcp_keepalive_intvl" },
+		{ 29, "net.ipv4.tcp_keepalive_probes" },
+		{ 32, "net.ipv4.tcp_rmem" },
+		{ 32, "net.ipv4.tcp_wmem" },
+		{ 37, "net.ipv4.tcp_slow_start_after_idle" },
+		{ 37, "net.ipv4.tcp_notsent_lowat" },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(allowed); i++) {
+		if (minor >= allowed[i].since && rf_str_is(name, allowed[i].name))
+			return true;
+	}
+	return false;
+}
+
 void rf_ps_sysctls(struct rf_ps *p)
 {
-	static const char *const allowed[] = { "kernel.shm_rmid_forced",
-					       "net.ipv4.ip_local_port_range",
-					       "net.ipv4.tcp_syncookies",
-					       "net.ipv4.ping_group_range",
-					       "net.ipv4.ip_unprivileged_port_start",
-					       "net.ipv4.ip_local_reserved_ports",
-					       "net.ipv4.tcp_keepalive_time",
-					       "net.ipv4.tcp_fin_timeout",
-					       "net.ipv4.tcp_keepalive_intvl",
-					       "net.ipv4.tcp_keepalive_probes",
-					       "net.ipv4.tcp_rmem",
-					       "net.ipv4.tcp_wmem",
-					       "net.ipv4.tcp_slow_start_after_idle",
-					       "net.ipv4.tcp_notsent_lowat",
-					       NULL };
 	const struct rf_json *list = rf_ps_field(rf_ps_security(p->spec), "sysctls");
 	rf_auto(buf) text = RF_BUF_INIT;
 
 	for (size_t i = 0; i < rf_json_len(list); i++) {
 		struct rf_str name = rf_json_str_at(rf_json_item(list, i), "name");
 
-		if (!one_of(name, allowed))
+		if (!sysctl_ok(name, p->minor))
 			rf_ps_words_add(&p->names, name);
 	}
 	if (p->names.n == 0)

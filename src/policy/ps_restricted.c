@@ -1,11 +1,11 @@
 /* Restricted: what a pod must give up by itself. */
 #include "policy/ps.h"
 
-/* The fields below have no meaning on Windows, and Kubernetes lets such pods pass without them; the
- * scheduler places them on no Linux node. */
+/* The fields below have no meaning on Windows, and from v1.25 on Kubernetes lets such pods pass
+ * without them; the scheduler places them on no Linux node. */
 static bool is_windows(const struct rf_ps *p)
 {
-	return rf_str_is(rf_json_str_at(p->spec, "os", "name"), "windows");
+	return p->minor >= 25 && rf_str_is(rf_json_str_at(p->spec, "os", "name"), "windows");
 }
 
 static bool may_escalate(struct rf_ps *p, const struct rf_json *c)
@@ -51,7 +51,7 @@ static bool adds_capability(struct rf_ps *p, const struct rf_json *c)
 		struct rf_str cap = rf_ps_text(rf_json_item(add, i));
 
 		if (!rf_str_is(cap, "NET_BIND_SERVICE")) {
-			rf_ps_words_insert(&p->values, cap);
+			rf_ps_words_add(&p->values, cap);
 			bad = true;
 		}
 	}
@@ -139,10 +139,11 @@ void rf_ps_restricted_volumes(struct rf_ps *p)
 		if (bad == NULL)
 			continue;
 		rf_ps_words_add(&p->names, rf_json_str_at(v, "name"));
-		rf_ps_words_insert(&p->values, rf_str(bad));
+		rf_ps_words_add(&p->values, rf_str(bad));
 	}
 	if (p->names.n == 0)
 		return;
+	rf_ps_words_sort(&p->values);
 	rf_buf_puts(&text, p->names.n == 1 ? "volume " : "volumes ");
 	rf_ps_put_quoted(&text, &p->names);
 	rf_buf_printf(&text, " %s restricted volume %s ", p->names.n == 1 ? "uses" : "use",
@@ -180,6 +181,8 @@ void rf_ps_run_as_non_root(struct rf_ps *p)
 	enum said pod = non_root(p->spec);
 	rf_auto(buf) text = RF_BUF_INIT;
 
+	if (rf_ps_in_user_namespace(p))
+		return;
 	rf_ps_blame(p, refuses_non_root);
 	if (pod == SAID_BAD || p->names.n > 0) {
 		rf_ps_put_setters(&text, pod == SAID_BAD, &p->names);
@@ -209,6 +212,8 @@ void rf_ps_run_as_user(struct rf_ps *p)
 	bool pod = runs_as_root(p, p->spec);
 	rf_auto(buf) text = RF_BUF_INIT;
 
+	if (rf_ps_in_user_namespace(p))
+		return;
 	rf_ps_blame(p, runs_as_root);
 	if (!pod && p->names.n == 0)
 		return;

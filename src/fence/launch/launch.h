@@ -65,6 +65,8 @@ uint64_t rf_machine_context_bytes(const struct rf_machine *m, const struct rf_gp
 
 /* --- terms.c: from words to limits ------------------------------------------------------------- */
 
+/* What can be said of the words before the machine is known; rf_terms_read says the same. */
+int rf_terms_check(const struct rf_launch_opts *o, struct rf_err *err);
 int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,
 		  struct rf_fence_limits *ret, struct rf_err *err);
 /* visible: CUDA_VISIBLE_DEVICES as the caller has it. It must not name a card outside of the fence. */

@@ -459,8 +459,9 @@ int rf_launch(const struct rf_launch_opts *o, char **argv, struct rf_err *err)
 
 	signal(SIGCHLD, SIG_DFL); /* whoever ignored it has no use for exit codes; we do */
 	sigprocmask(SIG_BLOCK, NULL, &l.old_mask);
-	if (check_outside(err) < 0 || find_library(library, err) < 0 ||
-	    (o->mps && check_mps(err) < 0) || find_terms(&l, o, m, err) < 0)
+	if (rf_terms_check(o, err) < 0 || check_outside(err) < 0 ||
+	    find_library(library, err) < 0 || (o->mps && check_mps(err) < 0) ||
+	    find_terms(&l, o, m, err) < 0)
 		return -err->code;
 	name_fence(l.report.name, o->name, argv[0]);
 	r = catch_signals(&l, err);

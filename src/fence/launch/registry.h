@@ -10,7 +10,7 @@
 #define RF_REGISTRY_MAGIC 0x67726652u /* "Rfrg" */
 /* Changes with the layout of everything that is shared. */
 #define RF_REGISTRY_VERSION                                                                        \
-	((2u << 24) ^ (RF_FENCE_VERSION << 20) ^                                                   \
+	((3u << 24) ^ (RF_FENCE_VERSION << 20) ^                                                   \
 	 (uint32_t)(sizeof(struct rf_gate) + 3 * sizeof(struct rf_desk) +                          \
 		    5 * sizeof(struct rf_ledger)))
 

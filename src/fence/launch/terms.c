@@ -98,29 +98,47 @@ static int check_fits(const struct rf_gpu_card *c, uint64_t bytes, const char *t
 		       c->name, RF_STR(rf_quantity_bytes(&a, c->memory_bytes)));
 }
 
-int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,
-		  struct rf_fence_limits *ret, struct rf_err *err)
-{
-	bool picked[RF_GPU_CARDS_MAX] = { false };
-	struct rf_fence_card cards[RF_GPU_CARDS_MAX];
+struct figures {
 	uint64_t memory;
 	uint32_t compute;
-	size_t n = 0;
+};
 
-	if (read_memory(o->memory, &memory, err) < 0 ||
-	    read_compute(o->compute, &compute, err) < 0 || pick_cards(m, o->cards, picked, err) < 0)
+static int read_figures(const struct rf_launch_opts *o, struct figures *ret, struct rf_err *err)
+{
+	if (read_memory(o->memory, &ret->memory, err) < 0 ||
+	    read_compute(o->compute, &ret->compute, err) < 0)
 		return -err->code;
 	if (o->priority < -1000 || o->priority > 1000)
 		return rf_fail(err, RF_INVALID,
 			       "--priority %lld: it is -1000 to 1000, 0 if not said",
 			       (long long)o->priority);
+	return 0;
+}
+
+int rf_terms_check(const struct rf_launch_opts *o, struct rf_err *err)
+{
+	struct figures f;
+
+	return read_figures(o, &f, err);
+}
+
+int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,
+		  struct rf_fence_limits *ret, struct rf_err *err)
+{
+	bool picked[RF_GPU_CARDS_MAX] = { false };
+	struct rf_fence_card cards[RF_GPU_CARDS_MAX];
+	struct figures f;
+	size_t n = 0;
+
+	if (read_figures(o, &f, err) < 0 || pick_cards(m, o->cards, picked, err) < 0)
+		return -err->code;
 	for (size_t i = 0; i < m->n; i++) {
 		if (!picked[i])
 			continue;
-		if (check_fits(&m->cards[i], memory, o->memory, err) < 0)
+		if (check_fits(&m->cards[i], f.memory, o->memory, err) < 0)
 			return -err->code;
-		cards[n] = (struct rf_fence_card){ .memory_bytes = memory,
-						   .compute_milli = compute,
+		cards[n] = (struct rf_fence_card){ .memory_bytes = f.memory,
+						   .compute_milli = f.compute,
 						   .priority = (int32_t)o->priority,
 						   .burst = o->burst,
 						   .spatial = o->mps };

@@ -95,6 +95,32 @@ static void words_that_make_no_sense_are_explained(void **state)
 	refuses((struct rf_launch_opts){ .priority = 5000 }, "-1000 to 1000");
 }
 
+/* Whatever this machine has: nobody is told of a missing driver first. */
+static void words_are_read_before_the_machine_is_asked(void **state)
+{
+	static const struct {
+		struct rf_launch_opts o;
+		const char *text;
+	} bad[] = {
+		{ { .compute = "150" }, "--compute 150" },
+		{ { .memory = "lots" }, "--memory" },
+		{ { .priority = -1001 }, "--priority -1001" },
+		{ { .compute = "0", .mps = true, .cards = "99" }, "--compute 0" },
+	};
+	static char program[] = "true";
+	char *argv[] = { program, NULL };
+
+	for (size_t i = 0; i < RF_COUNT(bad); i++) {
+		struct rf_err err = RF_ERR_INIT;
+		int r = rf_launch(&bad[i].o, argv, &err);
+
+		assert_int_equal(r, -RF_INVALID);
+		assert_int_equal(rf_code_info(err.code)->exit, 2);
+		if (strstr(err.msg, bad[i].text) == NULL)
+			fail_msg("\"%s\" lacks \"%s\"", err.msg, bad[i].text);
+	}
+}
+
 static void only_cards_of_the_fence_may_be_made_visible(void **state)
 {
 	struct rf_fence_limits l = read_terms((struct rf_launch_opts){ .cards = "0" });
@@ -653,6 +679,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_become_limits),
 		cmocka_unit_test(words_that_make_no_sense_are_explained),
+		cmocka_unit_test(words_are_read_before_the_machine_is_asked),
 		cmocka_unit_test(only_cards_of_the_fence_may_be_made_visible),
 		cmocka_unit_test(a_folder_that_others_can_write_in_is_not_used),
 		cmocka_unit_test(what_killed_launchers_leave_is_removed),

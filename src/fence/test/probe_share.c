@@ -103,6 +103,14 @@ static void work_sync(void)
 	OK(CU(cuStreamSynchronize)(NULL));
 }
 
+/* Busy with other things, it comes to wait long after the work was done. */
+static void work_late(void)
+{
+	launch(NULL);
+	usleep(20000);
+	OK(CU(cuStreamSynchronize)(NULL));
+}
+
 static void work_graph(void)
 {
 	OK(CU(cuGraphLaunch)(exec, stream[0]));
@@ -144,7 +152,7 @@ static const struct {
 } works[] = {
 	{ "plain", work_plain },     { "sync", work_sync }, { "graph", work_graph },
 	{ "streams", work_streams }, { "coop", work_coop }, { "ex", work_ex },
-	{ "ptsz", work_ptsz },
+	{ "ptsz", work_ptsz },	     { "late", work_late },
 };
 
 /* The test is gone. */

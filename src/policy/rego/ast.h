@@ -114,7 +114,8 @@ struct rf_ra_rule {
 	struct rf_ra_body *body;    /* NULL: none was written, always true */
 	struct rf_ra_rule *otherwise; /* else: value and body only; a list of any length, walk it in a loop */
 	struct rf_ra_rule *same_head; /* v0: p { a } { b }: the next body under the same head */
-	struct rf_rv *metadata;	    /* of a "# METADATA" comment above with scope rule; NULL: none */
+	struct rf_rv *metadata;	    /* of "# METADATA" comments above with scope rule, in order; NULL: none */
+	uint32_t n_metadata;
 	struct rf_rv *document;	    /* likewise with scope document: holds for all rules of this name */
 };
 

@@ -140,8 +140,11 @@ static enum rf_rb_result wrong_type(const struct rf_rb *b, int pos, struct rf_rv
 				    struct rf_err *err)
 {
 	char buf[80];
-	const char *types = types_text(b, pos, buf, sizeof(buf));
+	const char *types;
 
+	if (err == NULL)
+		return RF_RB_TYPE;
+	types = types_text(b, pos, buf, sizeof(buf));
 	if (strchr(types, ',') != NULL)
 		return rf_rb_operand(err, pos, "must be one of {%s} but got %s", types,
 				     rf_rv_type_name(got));
@@ -164,17 +167,18 @@ static enum rf_rb_result call(const struct rf_rb *b, struct rf_rb_env *e, const 
 enum rf_rb_result rf_rb_call(const struct rf_rb *b, struct rf_rb_env *e, const struct rf_rv *arg,
 			     struct rf_rv *ret, struct rf_err *err)
 {
-	struct rf_err mine = RF_ERR_INIT;
-	struct rf_err *to = err != NULL ? err : &mine;
-	size_t n = strlen(b->name);
 	enum rf_rb_result r;
+	size_t n;
 
-	to->code = RF_OK;
-	to->msg[0] = '\0';
-	r = call(b, e, arg, ret, to);
+	if (err == NULL)
+		return call(b, e, arg, ret, NULL);
+	err->code = RF_OK;
+	err->msg[0] = '\0';
+	r = call(b, e, arg, ret, err);
+	n = strlen(b->name);
 	if ((r == RF_RB_TYPE || r == RF_RB_ERROR) &&
-	    (strncmp(to->msg, b->name, n) != 0 || to->msg[n] != ':'))
-		rf_wrap(to, "%s", b->name);
+	    (strncmp(err->msg, b->name, n) != 0 || err->msg[n] != ':'))
+		rf_wrap(err, "%s", b->name);
 	return r;
 }
 
@@ -219,10 +223,9 @@ enum rf_rb_result rf_rb_element(struct rf_err *err, int pos, struct rf_rv list, 
 
 enum rf_rb_result rf_rb_int(struct rf_rv v, int pos, int64_t *ret, struct rf_err *err)
 {
-	if (v.big)
+	if (!rf_rn_written_int(v, ret))
 		return rf_rb_operand(err, pos,
 				     "must be integer number but got floating-point number");
-	*ret = v.i;
 	return RF_RB_OK;
 }
 

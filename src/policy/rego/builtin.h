@@ -50,7 +50,8 @@ size_t rf_rb_count(void);
 const struct rf_rb *rf_rb_at(size_t i); /* in order of name */
 
 /* Checks the operands' types, then calls. The text of errors is OPA's:
- * "count: operand 1 must be one of {array, object, set, string} but got number". */
+ * "count: operand 1 must be one of {array, object, set, string} but got number". err may be NULL: nobody will
+ * read it, and no text is made. */
 enum rf_rb_result rf_rb_call(const struct rf_rb *b, struct rf_rb_env *e, const struct rf_rv *arg,
 			     struct rf_rv *ret, struct rf_err *err);
 

@@ -303,7 +303,7 @@ enum rf_rb_result rb_cidr_expand(struct rf_rb_env *e, const struct rf_rv *arg, s
 /* --- net.cidr_contains_matches --- */
 
 /* The i-th address of an operand and what stands for it in the answer. */
-static enum rf_rb_result match_term(struct rf_rv v, uint32_t i, int pos, struct rf_str *ret_cidr,
+static enum rf_rb_result match_term(struct rf_rv v, uint32_t i, int pos, struct rf_rv *ret_cidr,
 				    struct rf_rv *ret_index, struct rf_err *err)
 {
 	struct rf_rv cidr = v.type == RF_RV_STRING ? v :
@@ -313,16 +313,21 @@ static enum rf_rb_result match_term(struct rf_rv v, uint32_t i, int pos, struct 
 	*ret_index = v.type == RF_RV_ARRAY  ? rf_rv_int(i) :
 		     v.type == RF_RV_OBJECT ? v.pairs[i].key :
 					      cidr;
-	if (v.type != RF_RV_STRING && cidr.type == RF_RV_ARRAY && cidr.n > 0) {
-		cidr = cidr.items[0];
-		if (cidr.type != RF_RV_STRING)
-			return rb_type_error(err, "operand 1 must be string but got %s",
-					     rf_rv_type_name(cidr));
-	}
-	if (cidr.type != RF_RV_STRING)
+	*ret_cidr = cidr;
+	if (v.type != RF_RV_STRING && cidr.type == RF_RV_ARRAY && cidr.n > 0)
+		*ret_cidr = cidr.items[0]; /* of any type, until it is compared */
+	else if (cidr.type != RF_RV_STRING)
 		return rb_error(err, "operand %d: element must be string or non-empty array", pos);
-	*ret_cidr = rf_rv_text(cidr);
 	return RF_RB_OK;
+}
+
+static enum rf_rb_result contains_terms(struct rf_rv a, struct rf_rv b, bool *ret, struct rf_err *err)
+{
+	struct rf_rv wrong = a.type != RF_RV_STRING ? a : b;
+
+	if (wrong.type != RF_RV_STRING)
+		return rb_type_error(err, "operand 1 must be string but got %s", rf_rv_type_name(wrong));
+	return contains(rf_rv_text(a), rf_rv_text(b), ret, err);
 }
 
 static uint32_t terms(struct rf_rv v)
@@ -335,17 +340,17 @@ enum rf_rb_result rb_cidr_contains_matches(struct rf_rb_env *e, const struct rf_
 {
 	struct rf_rv_grow out = { 0 };
 
-	for (uint32_t i = 0; i < terms(arg[0]); i++)
+	for (uint32_t i = 0; i < terms(arg[0]); i++) {
+		struct rf_rv *pair, index[2], cidr[2];
+
+		RB_TRY(match_term(arg[0], i, 1, &cidr[0], &index[0], err));
 		for (uint32_t j = 0; j < terms(arg[1]); j++) {
-			struct rf_rv *pair, index[2];
-			struct rf_str cidr[2];
 			bool in;
 
 			if (!rf_rb_spend(e, 2))
 				return RF_RB_FULL;
-			RB_TRY(match_term(arg[0], i, 1, &cidr[0], &index[0], err));
 			RB_TRY(match_term(arg[1], j, 2, &cidr[1], &index[1], err));
-			RB_TRY(contains(cidr[0], cidr[1], &in, err));
+			RB_TRY(contains_terms(cidr[0], cidr[1], &in, err));
 			if (!in)
 				continue;
 			pair = rb_alloc(e, 2, sizeof(*pair));
@@ -355,6 +360,7 @@ enum rf_rb_result rb_cidr_contains_matches(struct rf_rb_env *e, const struct rf_
 			if (!rf_rv_push(&out, e->arena, rf_rv_array(pair, 2)))
 				return RF_RB_FULL;
 		}
+	}
 	*ret = rf_rv_set(out.items, out.n);
 	return RF_RB_OK;
 }

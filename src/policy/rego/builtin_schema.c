@@ -303,7 +303,7 @@ static enum rf_rb_result check(struct check *c, struct rf_rv s, int depth)
 	if (s.type == RF_RV_BOOL)
 		return RF_RB_OK;
 	if (s.type != RF_RV_OBJECT)
-		return rb_error(c->err, "Expected: valid schema, given: Invalid JSON");
+		return rb_error(c->err, "schema is invalid");
 	RB_TRY(check_texts(c, s));
 	RB_TRY(check_maps(c, s, depth));
 	RB_TRY(check_types(c, s));
@@ -598,7 +598,7 @@ static bool is_address(struct rf_str s, bool v6)
 
 static bool is_email(struct rf_str s)
 {
-	const char *at = s.n == 0 ? NULL : memrchr(s.p, '@', s.n);
+	const char *at = s.p == NULL ? NULL : memrchr(s.p, '@', s.n);
 
 	return at != NULL && at > s.p && at + 1 < s.p + s.n && memchr(s.p, ' ', s.n) == NULL;
 }

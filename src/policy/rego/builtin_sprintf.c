@@ -27,10 +27,9 @@ static enum kind kind_of(struct rf_rv v)
 	if (!v.big)
 		return KIND_INT;
 	t = v.number->text;
-	if (memchr(t.p, '.', t.n) != NULL)
-		return isfinite(rf_rn_double(v)) ? KIND_FLOAT : KIND_TEXT;
-	return memchr(t.p, 'e', t.n) == NULL && memchr(t.p, 'E', t.n) == NULL ? KIND_BIG
-									      : KIND_TEXT;
+	if (memchr(t.p, '.', t.n) == NULL && memchr(t.p, 'e', t.n) == NULL && memchr(t.p, 'E', t.n) == NULL)
+		return KIND_BIG;
+	return isfinite(rf_rn_double(v)) ? KIND_FLOAT : KIND_TEXT;
 }
 
 static const char *type_of(enum kind k)

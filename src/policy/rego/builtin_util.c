@@ -99,10 +99,9 @@ enum rf_rb_result rb_int(struct rf_rv v, int pos, int64_t *ret, struct rf_err *e
 {
 	if (v.type != RF_RV_NUMBER)
 		return rb_type_error(err, "operand %d must be number but got %s", pos, rf_rv_type_name(v));
-	if (v.big)
+	if (!rf_rn_written_int(v, ret))
 		return rb_type_error(err, "operand %d must be integer number but got floating-point number",
 				     pos);
-	*ret = v.i;
 	return RF_RB_OK;
 }
 

@@ -27,34 +27,55 @@ static bool is_identifiers(struct rf_str s)
 	return last != '.';
 }
 
-static bool read_version(struct rf_str s, struct version *v)
-{
-	struct rf_str meta, head;
-
-	if (rf_str_starts(s, RF_LIT("v")))
-		s = rf_str_skip(s, 1);
-	meta = s;
-	rf_str_cut(&meta, '+', &s);
-	v->pre = s;
-	rf_str_cut(&v->pre, '-', &s);
-	if ((meta.n > 0 && !is_identifiers(meta)) || (v->pre.n > 0 && !is_identifiers(v->pre)))
-		return false;
-	for (int i = 0; i < 3; i++) {
-		if (rf_str_cut(&s, '.', &head) != (i < 2))
-			return false;
-		if (head.n == 0 || head.p[0] < '0' || head.p[0] > '9' ||
-		    rf_str_int(head, &v->part[i], NULL) < 0)
-			return false;
-	}
-	return true;
-}
-
 static bool is_number(struct rf_str s)
 {
 	for (size_t i = 0; i < s.n; i++)
 		if (s.p[i] < '0' || s.p[i] > '9')
 			return false;
 	return s.n > 0;
+}
+
+/* Numbers have no zeros before them. */
+static bool is_plain(struct rf_str s)
+{
+	return s.n < 2 || s.p[0] != '0' || !is_number(s);
+}
+
+static bool is_pre(struct rf_str s)
+{
+	struct rf_str head;
+
+	if (!is_identifiers(s))
+		return false;
+	while (s.n > 0) {
+		rf_str_cut(&s, '.', &head);
+		if (!is_plain(head))
+			return false;
+	}
+	return true;
+}
+
+static bool read_version(struct rf_str s, struct version *v)
+{
+	struct rf_str meta, head;
+	bool has_meta, has_pre;
+
+	if (rf_str_starts(s, RF_LIT("v")))
+		s = rf_str_skip(s, 1);
+	meta = s;
+	has_meta = rf_str_cut(&meta, '+', &s);
+	v->pre = s;
+	has_pre = rf_str_cut(&v->pre, '-', &s);
+	if ((has_meta && !is_identifiers(meta)) || (has_pre && !is_pre(v->pre)))
+		return false;
+	for (int i = 0; i < 3; i++) {
+		if (rf_str_cut(&s, '.', &head) != (i < 2))
+			return false;
+		if (!is_number(head) || !is_plain(head) ||
+		    rf_str_int(head, &v->part[i], NULL) < 0)
+			return false;
+	}
+	return true;
 }
 
 static int compare_numbers(struct rf_str a, struct rf_str b)

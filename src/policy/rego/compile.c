@@ -1,5 +1,5 @@
 /* All modules together: the tree of documents, the rules in it, checks over the whole. */
-#include "policy/rego/compile.h"
+#include "policy/rego/check_types.h"
 
 /* --- the tree --- */
 
@@ -21,13 +21,46 @@ struct rf_rego_node *rf_rego_child(const struct rf_rego_node *n, struct rf_str n
 	return NULL;
 }
 
-static struct rf_rego_node *make_child(struct rf_rego *r, struct rf_rego_node *n, struct rf_str name)
-{
-	struct rf_rego_node *c = rf_rego_child(n, name);
-	uint32_t at = n->n;
+struct compiling {
+	struct rf_rego *rego;
+	struct rf_ra_errors *errors;
+	bool strict;
+	uint64_t n_tried, more_tries; /* as rf_rc's, of all rules together */
+	struct rf_rc_edges edges;
+	struct rf_rc_notes *notes;
+	struct rf_rc_imports **imports; /* of each module */
+	struct pending *first, **tail;
+	struct rf_rc_rule **rules; /* of each group by id, for their types */
+	/* nodes by parent and name, while the tree grows: open addressing */
+	struct rf_rego_node **slot;
+	uint32_t slots;
+};
 
-	if (c)
-		return c;
+static struct rf_rego_node **node_slot(const struct compiling *k, const struct rf_rego_node *parent,
+				       struct rf_str name)
+{
+	uint64_t hash = rf_rv_hash(rf_rv_str(name)) + parent->id * 0x9e3779b97f4a7c15u;
+	uint32_t i = (uint32_t)(hash >> 20) & (k->slots - 1);
+
+	while (k->slot[i] && (k->slot[i]->parent != parent || !rf_str_eq(k->slot[i]->name, name)))
+		i = (i + 1) & (k->slots - 1);
+	return &k->slot[i];
+}
+
+static void more_slots(struct compiling *k)
+{
+	struct rf_rego_node **old = k->slot;
+	uint32_t n = k->slots;
+
+	k->slots = n ? 4 * n : 256;
+	k->slot = rf_arena_array(&k->rego->arena, struct rf_rego_node *, k->slots);
+	for (uint32_t i = 0; i < n; i++)
+		if (old[i])
+			*node_slot(k, old[i]->parent, old[i]->name) = old[i];
+}
+
+static void add_child(struct rf_rego *r, struct rf_rego_node *n, struct rf_rego_node *child)
+{
 	if (n->n == n->room) {
 		uint32_t room = n->room ? 2 * n->room : 4;
 		struct rf_rego_node **more = rf_arena_array(&r->arena, struct rf_rego_node *, room);
@@ -37,25 +70,49 @@ static struct rf_rego_node *make_child(struct rf_rego *r, struct rf_rego_node *n
 		n->child = more;
 		n->room = room;
 	}
-	c = rf_arena_new(&r->arena, struct rf_rego_node);
+	n->child[n->n++] = child;
+}
+
+/* In any order; sort_children is for later. */
+static struct rf_rego_node *make_child(struct compiling *k, struct rf_rego_node *n, struct rf_str name)
+{
+	struct rf_rego_node *c;
+
+	if (2 * k->rego->n_nodes >= k->slots)
+		more_slots(k);
+	c = *node_slot(k, n, name);
+	if (c)
+		return c;
+	c = rf_arena_new(&k->rego->arena, struct rf_rego_node);
 	*c = (struct rf_rego_node){
-		.name = name, .parent = n, .depth = n->depth + 1, .id = r->n_nodes++
+		.name = name, .parent = n, .depth = n->depth + 1, .id = k->rego->n_nodes++
 	};
-	while (at > 0 && rf_str_cmp(n->child[at - 1]->name, name) > 0) {
-		n->child[at] = n->child[at - 1];
-		at--;
-	}
-	n->child[at] = c;
-	n->n++;
+	*node_slot(k, n, name) = c;
+	add_child(k->rego, n, c);
 	return c;
 }
 
-static struct rf_rego_node *package_node(struct rf_rego *r, const struct rf_ra_module *m)
+static int by_name(const void *a, const void *b)
 {
-	struct rf_rego_node *n = r->root;
+	const struct rf_rego_node *const *x = a, *const *y = b;
+
+	return rf_str_cmp((*x)->name, (*y)->name);
+}
+
+static void sort_children(struct rf_rego_node *n)
+{
+	if (n->n > 1)
+		qsort(n->child, n->n, sizeof(*n->child), by_name);
+	for (uint32_t i = 0; i < n->n; i++)
+		sort_children(n->child[i]);
+}
+
+static struct rf_rego_node *package_node(struct compiling *k, const struct rf_ra_module *m)
+{
+	struct rf_rego_node *n = k->rego->root;
 
 	for (uint32_t i = 0; i < m->n_package; i++)
-		n = make_child(r, n, m->package[i]);
+		n = make_child(k, n, m->package[i]);
 	for (struct rf_rego_node *up = n; up; up = up->parent)
 		up->has_rules = true; /* a package is there, be it empty */
 	return n;
@@ -78,10 +135,10 @@ static struct rf_str head_name(const struct rf_ra_rule *rule)
 }
 
 /* The node of the part of the name that is constant strings; *ret_n: how many parts that is. */
-static struct rf_rego_node *rule_node(struct rf_rego *r, struct rf_rego_node *package,
+static struct rf_rego_node *rule_node(struct compiling *k, struct rf_rego_node *package,
 				      const struct rf_ra_rule *rule, uint32_t *ret_n)
 {
-	struct rf_rego_node *n = make_child(r, package, head_name(rule));
+	struct rf_rego_node *n = make_child(k, package, head_name(rule));
 	const struct rf_ra_term *ref = rule->ref;
 	uint32_t i = 1;
 
@@ -89,7 +146,7 @@ static struct rf_rego_node *rule_node(struct rf_rego *r, struct rf_rego_node *pa
 	for (; ref->kind == RF_RA_REF && i < ref->n; i++) {
 		if (ref->item[i]->kind != RF_RA_VALUE || ref->item[i]->value.type != RF_RV_STRING)
 			break;
-		n = make_child(r, n, rf_rv_text(ref->item[i]->value));
+		n = make_child(k, n, rf_rv_text(ref->item[i]->value));
 		n->own = true;
 	}
 	*ret_n = i;
@@ -109,16 +166,10 @@ struct pending { /* a rule whose group is known, not compiled yet */
 	struct rf_rego_group *group;
 	const struct rf_ra_rule *rule, *body; /* body: whose body and else (v0 chains share a head) */
 	const struct rf_ra_module *module;
+	struct rf_rc_imports *imports;
 	struct rf_rego_node *package;
 	uint32_t ground; /* parts of the name that led to the group */
 	struct pending *next;
-};
-
-struct compiling {
-	struct rf_rego *rego;
-	struct rf_ra_errors *errors;
-	struct rf_rc_edges edges;
-	struct pending *first, **tail;
 };
 
 static struct rf_rego_group *make_group(struct compiling *k, struct rf_rego_node *n,
@@ -158,29 +209,62 @@ static void add_pending(struct compiling *k, struct pending p)
 	k->tail = &copy->next;
 }
 
-static void take_rule(struct compiling *k, struct rf_rego_node *package, struct rf_ra_module *m,
-		      const struct rf_ra_rule *rule)
+static void take_rule(struct compiling *k, const struct pending *like, const struct rf_ra_rule *rule)
 {
-	uint32_t ground;
-	struct rf_rego_node *n = rule_node(k->rego, package, rule, &ground);
-	bool dynamic = rule->ref->kind == RF_RA_REF && ground < rule->ref->n;
-	struct rf_rego_group *g = make_group(k, n, kind_of(rule, dynamic), rule, m);
+	struct pending p = *like;
+	struct rf_rego_node *n = rule_node(k, p.package, rule, &p.ground);
+	bool dynamic = rule->ref->kind == RF_RA_REF && p.ground < rule->ref->n;
 
-	for (const struct rf_ra_rule *b = rule; g && b; b = b->same_head)
-		add_pending(k, (struct pending){ .group = g,
-						 .rule = rule,
-						 .body = b,
-						 .module = m,
-						 .package = package,
-						 .ground = ground });
+	p.group = make_group(k, n, kind_of(rule, dynamic), rule, p.module);
+	p.rule = rule;
+	for (const struct rf_ra_rule *b = rule; p.group && b; b = b->same_head) {
+		p.body = b;
+		add_pending(k, p);
+	}
 }
 
-static void take_module(struct compiling *k, struct rf_ra_module *m)
+static bool too_long(struct compiling *k, const struct rf_ra_module *m, uint32_t parts, struct rf_ra_loc loc)
 {
-	struct rf_rego_node *package = package_node(k->rego, m);
+	if (parts <= RF_RC_PATH_MAX)
+		return false;
+	rf_ra_complain(k->errors, "rego_compile_error", m, loc, "a name of %u parts; at most %d can be",
+		       parts, RF_RC_PATH_MAX);
+	return true;
+}
 
-	for (uint32_t i = 0; i < m->n_rules; i++)
-		take_rule(k, package, m, m->rule[i]);
+static void take_module(struct compiling *k, struct rf_ra_module *m, struct rf_rc_imports **imports)
+{
+	struct rf_rc c = { .rego = k->rego,
+			   .a = &k->rego->arena,
+			   .errors = k->errors,
+			   .strict = k->strict,
+			   .module = m };
+	struct pending p = { .module = m };
+
+	if (too_long(k, m, m->n_package, m->package_loc))
+		return;
+	rf_rc_check_module(&c);
+	p.imports = *imports = rf_rc_imports(&c);
+	p.package = package_node(k, m);
+	for (uint32_t i = 0; i < m->n_rules; i++) {
+		const struct rf_ra_term *ref = m->rule[i]->ref;
+
+		if (!too_long(k, m, m->n_package + (ref->kind == RF_RA_REF ? ref->n : 1), m->rule[i]->loc))
+			take_rule(k, &p, m->rule[i]);
+	}
+}
+
+static void check_imports_used(struct compiling *k)
+{
+	for (uint32_t i = 0; i < k->rego->n_modules; i++) {
+		struct rf_rc c = { .a = &k->rego->arena,
+				   .errors = k->errors,
+				   .module = k->rego->module[i],
+				   .imports = k->imports[i] };
+
+		if (c.imports)
+			rf_rc_check_imports_used(&c);
+	}
 }
 
 /* --- rules --- */
@@ -198,14 +282,23 @@ static void add_rule(struct rf_rego *r, struct rf_rego_group *g, struct rf_rp_ru
 	g->rule[g->n++] = rule;
 }
 
+static bool all_ready(struct rf_rc_term **t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!rf_rc_ready_value(t[i]))
+			return false;
+	return true;
+}
+
 /* Under a scope that has the arguments: one body with its value. */
 static void compile_body(struct rf_rc *c, struct rf_rc_scope *args, const struct pending *p,
 			 const struct rf_ra_rule *from, struct rf_rp_rule *rule)
 {
 	struct rf_rc_scope *s = rf_rc_scope(c, args, false);
 	static struct rf_ra_body empty;
-	struct rf_rc_body *body = rf_rc_body(c, s, from->body ? from->body : &empty);
 	const struct rf_ra_rule *head = from == p->body ? p->rule : from;
+	struct rf_rc_body *body = rf_rc_rule_body(c, s, from->body ? from->body : &empty, p->rule,
+						  p->rule->contains ? p->rule->element : head->value);
 	const struct rf_ra_term *ref = p->rule->ref;
 	struct rf_rc_term *value = NULL;
 
@@ -214,17 +307,27 @@ static void compile_body(struct rf_rc *c, struct rf_rc_scope *args, const struct
 	else if (head->value)
 		value = rf_rc_term(c, s, head->value);
 	rule->n_path = ref->kind == RF_RA_REF ? ref->n - p->ground : 0;
-	rule->path = rf_arena_array(c->a, struct rf_rp_expr *, rule->n_path + 1);
+	rule->path = rf_arena_array(c->a, struct rf_rp_expr, rule->n_path + 1);
 	struct rf_rc_term **keys = rf_arena_array(c->a, struct rf_rc_term *, rule->n_path + 1);
+	struct rf_rc_rule *seen = c->seen;
 	for (uint32_t i = 0; i < rule->n_path; i++)
 		keys[i] = rf_rc_term(c, s, ref->item[p->ground + i]);
+	rf_rc_check_unused(c, s);
+	seen->body = body;
+	seen->key = keys;
+	seen->n_keys = rule->n_path;
+	seen->contains = p->rule->contains;
+	seen->value = value;
 	c->tail = &rule->body;
 	rf_rc_generate(c, body);
+	/* p[x] := q[x]: then the value is what x comes from */
+	if (value && !all_ready(keys, rule->n_path))
+		rule->value = rf_rc_value(c, value);
 	for (uint32_t i = 0; i < rule->n_path; i++)
-		rule->path[i] = rf_rc_value(c, keys[i]);
+		rule->path[i] = *rf_rc_value(c, keys[i]);
 	rule->contains = p->rule->contains;
 	if (value) {
-		rule->value = rf_rc_value(c, value);
+		rule->value = rule->value ? rule->value : rf_rc_value(c, value);
 	} else {
 		rule->value = rf_arena_new(c->a, struct rf_rp_expr);
 		rule->value->value = rf_rv_bool(true);
@@ -241,25 +344,68 @@ static void unbind(struct rf_rc_scope *s)
 		v->bound = false;
 }
 
-static struct rf_rp_rule *compile_chain(struct rf_rc *c, const struct pending *p,
-					const struct rf_ra_rule *from)
+/* An argument is used if any part of an else chain does. */
+static void note_used_arguments(struct rf_rc *c, const struct rf_rc_scope *args)
+{
+	for (const struct rf_rc_var *v = args->vars; c->strict && v; v = v->next)
+		if (!v->wild && v->uses > 1)
+			rf_rc_name_add(c, &c->used_arguments, v->name);
+}
+
+static void check_arguments_used(struct rf_rc *c, const struct pending *p)
+{
+	struct rf_rc_scope *all = rf_rc_scope(c, NULL, false);
+
+	for (uint32_t i = 0; i < p->rule->n_args; i++)
+		rf_rc_declare_all(c, all, p->rule->args[i]);
+	for (uint32_t i = 0; i < all->names.n; i++)
+		if (rf_rc_name_at(&c->used_arguments, all->names.name[i]) == UINT32_MAX)
+			rf_ra_complain(c->errors, "rego_compile_error", c->module, p->rule->head,
+				       "unused argument %.*s. (hint: use _ (wildcard variable) instead)",
+				       RF_STR(all->names.name[i]));
+}
+
+static struct rf_rp_rule *compile_one(struct rf_rc *c, const struct pending *p,
+				      const struct rf_ra_rule *from)
 {
 	struct rf_rp_rule *rule = rf_arena_new(c->a, struct rf_rp_rule);
 	struct rf_rc_scope *args = rf_rc_scope(c, NULL, false);
 
+	args->arguments = true;
 	c->n_slots = 0;
+	c->computed = NULL;
 	for (uint32_t i = 0; i < p->rule->n_args; i++)
 		rf_rc_declare_all(c, args, p->rule->args[i]);
 	rule->n_args = p->rule->n_args;
-	rule->arg = rf_arena_array(c->a, struct rf_rp_pattern *, rule->n_args + 1);
-	for (uint32_t i = 0; i < rule->n_args; i++)
-		rule->arg[i] = rf_rc_pattern(c, rf_rc_term(c, args, p->rule->args[i]));
+	rule->arg = rf_arena_array(c->a, struct rf_rp_pattern, rule->n_args + 1);
+	c->seen = rf_arena_new(c->a, struct rf_rc_rule);
+	*c->seen = (struct rf_rc_rule){ .group = p->group, .module = p->module, .n_args = rule->n_args };
+	c->seen->arg = rf_arena_array(c->a, struct rf_rc_term *, rule->n_args + 1);
+	for (uint32_t i = 0; i < rule->n_args; i++) {
+		c->seen->arg[i] = rf_rc_argument(c, args, p->rule->args[i]);
+		rule->arg[i] = *rf_rc_pattern(c, c->seen->arg[i]);
+	}
 	compile_body(c, args, p, from, rule);
+	note_used_arguments(c, args);
+	c->seen->next = c->rules[p->group->id];
+	c->rules[p->group->id] = c->seen;
 	unbind(args);
 	rule->n_slots = c->n_slots;
-	if (from->otherwise)
-		rule->otherwise = compile_chain(c, p, from->otherwise);
 	return rule;
+}
+
+/* else may be of any length, so no recursion. */
+static struct rf_rp_rule *compile_chain(struct rf_rc *c, const struct pending *p,
+					const struct rf_ra_rule *from)
+{
+	struct rf_rp_rule *first = NULL, **tail = &first;
+
+	for (; from; from = from->otherwise) {
+		*tail = compile_one(c, p, from);
+		tail = &(*tail)->otherwise;
+		c->rule = NULL;
+	}
+	return first;
 }
 
 static void compile_rule(struct compiling *k, const struct pending *p)
@@ -270,9 +416,21 @@ static void compile_rule(struct compiling *k, const struct pending *p)
 			   .module = p->module,
 			   .package = p->package,
 			   .group = p->group,
+			   .notes = k->notes,
+			   .rules = k->rules,
+			   .imports = p->imports,
+			   .strict = k->strict,
+			   .n_tried = k->n_tried,
+			   .more_tries = k->more_tries,
+			   .rule = p->body == p->rule ? p->rule : NULL,
+			   .head = p->rule->ref,
+			   .ground = p->ground,
 			   .edges = &k->edges };
 	struct rf_rp_rule *rule = compile_chain(&c, p, p->body);
 
+	k->n_tried = c.n_tried;
+	if (k->strict)
+		check_arguments_used(&c, p);
 	if (!p->rule->is_default) {
 		add_rule(k->rego, p->group, rule);
 		return;
@@ -321,105 +479,6 @@ static void check_places(struct compiling *k, struct rf_rego_node *n)
 		check_places(k, n->child[i]);
 }
 
-struct recursion {
-	struct compiling *k;
-	uint8_t *state; /* 1: on the way, 2: done */
-	uint32_t *first; /* of each group, its edges: sorted by from */
-	bool found;
-};
-
-static void visit(struct recursion *v, struct rf_rego_group *g);
-
-static void visit_below(struct recursion *v, struct rf_rego_node *n)
-{
-	if (n->group)
-		visit(v, n->group);
-	for (uint32_t i = 0; i < n->n && !v->found; i++)
-		visit_below(v, n->child[i]);
-}
-
-/* Only what the keys that are known can lead to. */
-static void visit_keys(struct recursion *v, struct rf_rego_node *n, const struct rf_rp_expr *keys,
-		       uint32_t i)
-{
-	struct rf_rego_node *child;
-
-	if (!keys || i == keys->n) {
-		visit_below(v, n);
-		return;
-	}
-	if (i > 0 && n->group) {
-		visit(v, n->group);
-		if (n->group->kind != RF_REGO_PARTIAL_OBJECT)
-			return;
-	}
-	if (keys->item[i]->kind == RF_RP_CONST) {
-		child = keys->item[i]->value.type == RF_RV_STRING ?
-				rf_rego_child(n, rf_rv_text(keys->item[i]->value)) :
-				NULL;
-		if (child)
-			visit_keys(v, child, keys, i + 1);
-		return;
-	}
-	for (uint32_t j = 0; j < n->n && !v->found; j++)
-		visit_keys(v, n->child[j], keys, i + 1);
-}
-
-static void visit(struct recursion *v, struct rf_rego_group *g)
-{
-	struct rf_rc_edges *e = &v->k->edges;
-
-	if (v->found || v->state[g->id] == 2)
-		return;
-	if (v->state[g->id] == 1) {
-		struct rf_str path = path_text(&v->k->rego->arena, g->node);
-		struct rf_rp_rule *rule = g->n ? g->rule[0] : g->fallback;
-
-		v->found = true;
-		rf_ra_complain(v->k->errors, "rego_recursion_error", v->k->first->module,
-			       rule ? rule->loc : (struct rf_ra_loc){ 0 },
-			       "rule %.*s is recursive: %.*s -> %.*s", RF_STR(path), RF_STR(path),
-			       RF_STR(path));
-		return;
-	}
-	v->state[g->id] = 1;
-	for (uint32_t i = v->first[g->id]; i < v->first[g->id + 1] && !v->found; i++) {
-		if (e->edge[i].to)
-			visit(v, e->edge[i].to);
-		if (e->edge[i].node && !v->found)
-			visit_keys(v, e->edge[i].node, e->edge[i].keys, 0);
-	}
-	v->state[g->id] = 2;
-}
-
-static int by_from(const void *a, const void *b)
-{
-	const struct rf_rc_edge *x = a, *y = b;
-
-	return x->from->id < y->from->id ? -1 : x->from->id > y->from->id;
-}
-
-static void check_recursion(struct compiling *k)
-{
-	struct rf_arena *a = &k->rego->arena;
-	uint32_t n = k->rego->n_groups, at = 0;
-	struct recursion v = { .k = k,
-			       .state = rf_arena_array(a, uint8_t, n + 1),
-			       .first = rf_arena_array(a, uint32_t, n + 2) };
-
-	if (k->edges.n)
-		qsort(k->edges.edge, k->edges.n, sizeof(*k->edges.edge), by_from);
-	for (uint32_t i = 0; i <= n; i++) {
-		while (at < k->edges.n && k->edges.edge[at].from->id < i)
-			at++;
-		v.first[i] = at;
-	}
-	v.first[n + 1] = k->edges.n;
-	v.first[n] = k->edges.n;
-	for (uint32_t i = 0; i < n && !v.found; i++)
-		visit(&v, k->rego->group[i]);
-}
-
 /* --- in and out --- */
 
 static int parse_all(struct compiling *k, const struct rf_rego_source *source, size_t n)
@@ -431,6 +490,7 @@ static int parse_all(struct compiling *k, const struct rf_rego_source *source, s
 		struct rf_str file = rf_arena_str(&r->arena, source[i].file);
 		struct rf_str text = rf_arena_str(&r->arena, source[i].text);
 
+		k->more_tries += RF_RC_TRIES_PER_BYTE * text.n;
 		if (rf_ra_parse(&r->arena, file, text, source[i].version, &r->module[r->n_modules],
 				k->errors) == 0)
 			r->n_modules++;
@@ -441,26 +501,57 @@ static int parse_all(struct compiling *k, const struct rf_rego_source *source, s
 static void compile_all(struct compiling *k)
 {
 	struct rf_rego *r = k->rego;
+	const uint32_t *order;
 
+	k->imports = rf_arena_array(&r->arena, struct rf_rc_imports *, r->n_modules + 1);
 	for (uint32_t i = 0; i < r->n_modules; i++)
-		take_module(k, r->module[i]);
+		take_module(k, r->module[i], &k->imports[i]);
+	sort_children(r->root);
 	r->group = rf_arena_array(&r->arena, struct rf_rego_group *, r->n_groups + 1);
-	for (struct pending *p = k->first; p; p = p->next)
+	k->rules = rf_arena_array(&r->arena, struct rf_rc_rule *, r->n_groups + 1);
+	k->notes = rf_rc_notes(r);
+	for (struct pending *p = k->first; p; p = p->next) {
 		r->group[p->group->id] = p->group;
+		if (p->body == p->rule)
+			rf_rc_note_document(k->notes, p->group->node, p->rule, p->module);
+	}
 	for (struct pending *p = k->first; p; p = p->next)
 		compile_rule(k, p);
 	for (uint32_t i = 0; i < r->n_groups; i++)
 		look_for_constant(r->group[i]);
 	check_places(k, r->root);
+	if (k->strict)
+		check_imports_used(k);
+	if (k->errors->n)
+		return;
+	order = rf_rc_check_recursion(r, &k->edges, k->errors);
 	if (k->errors->n == 0)
-		check_recursion(k);
+		rf_rc_check_types(r, k->rules, order, k->errors);
+	if (k->errors->n == 0) {
+		rf_rc_narrow(r);
+		rf_rc_index(r);
+		rf_rc_pack(r);
+		rf_rc_number(r);
+	}
 }
 
-int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
-		    struct rf_rego **ret, struct rf_ra_errors *errors)
+static int by_place(const void *a, const void *b)
+{
+	const struct rf_ra_error *x = a, *y = b;
+	int r = rf_str_cmp(x->file, y->file);
+
+	if (r == 0)
+		r = x->loc.row < y->loc.row ? -1 : x->loc.row > y->loc.row;
+	if (r == 0)
+		r = x->loc.col < y->loc.col ? -1 : x->loc.col > y->loc.col;
+	return r ? r : rf_str_cmp(x->text, y->text);
+}
+
+static int compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data, bool strict,
+		   struct rf_rego **ret, struct rf_ra_errors *errors)
 {
 	struct rf_rego *r = rf_new(struct rf_rego);
-	struct compiling k = { .rego = r, .errors = errors };
+	struct compiling k = { .rego = r, .errors = errors, .strict = strict };
 
 	*r = (struct rf_rego){ .refs = 1, .arena = RF_ARENA_INIT };
 	k.tail = &k.first;
@@ -472,10 +563,27 @@ int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct 
 	if (parse_all(&k, source, n) == 0)
 		compile_all(&k);
 	if (errors->n) {
+		qsort(errors->error, errors->n, sizeof(errors->error[0]), by_place);
 		rf_rego_unref(r);
 		return -RF_INVALID;
 	}
 	*ret = r;
+	return 0;
+}
+
+int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
+		    struct rf_rego **ret, struct rf_ra_errors *errors)
+{
+	return compile(source, n, data, false, ret, errors);
+}
+
+int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors)
+{
+	struct rf_rego *r = NULL;
+
+	if (compile(source, n, NULL, true, &r, errors) < 0)
+		return -RF_INVALID;
+	rf_rego_unref(r);
 	return 0;
 }
 
@@ -489,6 +597,7 @@ void rf_rego_unref(struct rf_rego *r)
 {
 	if (!r || __atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
+	rf_arena_done(&r->plan);
 	rf_arena_done(&r->arena);
 	free(r);
 }
@@ -529,6 +638,8 @@ int rf_rego_prepare(struct rf_rego *r, struct rf_str query, enum rf_ra_version v
 		rf_rc_generate(&c, rf_rc_body(&c, s, body));
 		list_vars(q, s);
 		q->n_slots = c.n_slots;
+		if (q->body && !q->body->next && q->body->op == RF_RP_MATCH && q->n_vars == 0)
+			q->one = q->body->expr;
 	}
 	if (errors->n) {
 		rf_rego_query_free(q);

@@ -5,8 +5,8 @@ static struct rf_rp_expr *new_expr(struct rf_rc *c, enum rf_rp_kind kind, struct
 {
 	struct rf_rp_expr *e = rf_arena_new(c->a, struct rf_rp_expr);
 
-	e->kind = kind;
-	e->loc = loc;
+	e->kind = (uint8_t)kind;
+	e->row = loc.row;
 	return e;
 }
 
@@ -14,8 +14,8 @@ static struct rf_rp_step *emit(struct rf_rc *c, enum rf_rp_op op, struct rf_ra_l
 {
 	struct rf_rp_step *s = rf_arena_new(c->a, struct rf_rp_step);
 
-	s->op = op;
-	s->loc = loc;
+	s->op = (uint8_t)op;
+	s->row = loc.row;
 	*c->tail = s;
 	c->tail = &s->next;
 	return s;
@@ -68,7 +68,7 @@ static struct rf_rp_expr *slot_expr(struct rf_rc *c, const struct rf_rc_var *v, 
 static bool all_const(const struct rf_rp_expr *e)
 {
 	for (uint32_t i = 0; i < e->n; i++)
-		if (e->item[i]->kind != RF_RP_CONST)
+		if (e->item[i].kind != RF_RP_CONST)
 			return false;
 	return true;
 }
@@ -76,9 +76,9 @@ static bool all_const(const struct rf_rp_expr *e)
 static void keys_of(struct rf_rc *c, struct rf_rp_expr *e, struct rf_rc_term **item, uint32_t n)
 {
 	e->n = n;
-	e->item = rf_arena_array(c->a, struct rf_rp_expr *, n + 1);
+	e->item = rf_arena_array(c->a, struct rf_rp_expr, n + 1);
 	for (uint32_t i = 0; i < n; i++)
-		e->item[i] = rf_rc_value(c, item[i]);
+		e->item[i] = *rf_rc_value(c, item[i]);
 }
 
 /* Down the tree as far as the keys are plain names. */
@@ -105,9 +105,54 @@ static struct rf_rp_expr *data_expr(struct rf_rc *c, struct rf_rc_term *t)
 	/* A key that is no child's name leads out of the tree: no rule is meant. */
 	if (n->group)
 		add_edge(c, n->group, n->n ? n : NULL, NULL, t->loc);
-	else if (e->n == 0 || e->item[0]->kind != RF_RP_CONST)
+	else if (e->n == 0 || e->item[0].kind != RF_RP_CONST)
 		add_edge(c, NULL, n, e, t->loc);
 	return e;
+}
+
+#define PATHS_MAX 512 /* of all modules; each evaluation has a place for what lies there */
+
+static uint32_t path_below(struct rf_rego *r, uint32_t parent, struct rf_rv key)
+{
+	for (uint32_t i = 1; i < r->n_paths; i++)
+		if (r->path[i].parent == parent && rf_rv_eq(r->path[i].key, key))
+			return i;
+	if (r->n_paths >= PATHS_MAX)
+		return 0;
+	if (r->n_paths == r->room_paths) {
+		uint32_t room = r->room_paths ? 2 * r->room_paths : 16;
+		struct rf_rego_path *more = rf_arena_array(&r->arena, struct rf_rego_path, room);
+
+		if (r->n_paths)
+			memcpy(more, r->path, r->n_paths * sizeof(*more));
+		r->path = more;
+		r->room_paths = room;
+	}
+	r->n_paths += r->n_paths == 0; /* the input itself */
+	r->path[r->n_paths] = (struct rf_rego_path){ parent, key };
+	return r->n_paths++;
+}
+
+/* The names at the beginning of input.a.b[x].c become a numbered path. A query's do not: the policy it asks
+ * never changes. */
+static void find_path(struct rf_rc *c, struct rf_rp_expr *e)
+{
+	uint32_t at = 0;
+
+	if (!c->group)
+		return;
+	for (; e->path_keys < RF_MIN(e->n, 255u); e->path_keys++) {
+		const struct rf_rp_expr *key = &e->item[e->path_keys];
+		uint32_t next = key->kind == RF_RP_CONST && key->value.type == RF_RV_STRING ?
+					path_below(c->rego, at, key->value) :
+					0;
+
+		if (next == 0)
+			break;
+		at = next;
+	}
+	e->slot = at;
+	e->known_path = at != 0;
 }
 
 static struct rf_rp_expr *ref_expr(struct rf_rc *c, struct rf_rc_term *t)
@@ -121,6 +166,8 @@ static struct rf_rp_expr *ref_expr(struct rf_rc *c, struct rf_rc_term *t)
 	if (e->kind == RF_RP_REF)
 		e->base = rf_rc_value(c, head);
 	keys_of(c, e, t->item + 1, t->n - 1);
+	if (e->kind == RF_RP_INPUT)
+		find_path(c, e);
 	return e;
 }
 
@@ -154,15 +201,36 @@ static struct rf_rp_expr *comp_expr(struct rf_rc *c, struct rf_rc_term *t)
 	return e;
 }
 
+static uint8_t quick_of(const char *name)
+{
+	static const char *const names[] = {
+		[RF_RP_Q_EQUAL] = "equal",	   [RF_RP_Q_NEQ] = "neq",
+		[RF_RP_Q_LT] = "lt",		   [RF_RP_Q_LTE] = "lte",
+		[RF_RP_Q_GT] = "gt",		   [RF_RP_Q_GTE] = "gte",
+		[RF_RP_Q_PLUS] = "plus",	   [RF_RP_Q_MINUS] = "minus",
+		[RF_RP_Q_COUNT] = "count",	   [RF_RP_Q_IS_STRING] = "is_string",
+		[RF_RP_Q_IS_NUMBER] = "is_number", [RF_RP_Q_IS_ARRAY] = "is_array",
+		[RF_RP_Q_IS_OBJECT] = "is_object",
+	};
+
+	for (uint8_t i = RF_RP_CALLED + 1; i < RF_COUNT(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return i;
+	return RF_RP_CALLED;
+}
+
 static struct rf_rp_expr *call_expr(struct rf_rc *c, struct rf_rc_term *t)
 {
 	struct rf_rp_expr *e = new_expr(c, t->group ? RF_RP_FUNCTION : RF_RP_BUILTIN, t->loc);
 
 	keys_of(c, e, t->item, t->n);
+	if (!t->group) {
+		e->builtin = t->builtin;
+		e->quick = quick_of(t->builtin->name);
+		return e;
+	}
 	e->group = t->group;
-	e->builtin = t->builtin;
-	if (t->group)
-		add_edge(c, t->group, NULL, NULL, t->loc);
+	add_edge(c, t->group, NULL, NULL, t->loc);
 	return e;
 }
 
@@ -176,7 +244,7 @@ static struct rf_rp_expr *fold(struct rf_rc *c, struct rf_rp_expr *e)
 		return e;
 	v = rf_arena_array(c->a, struct rf_rv, e->n + 1);
 	for (uint32_t i = 0; i < e->n; i++)
-		v[i] = e->item[i]->value;
+		v[i] = e->item[i].value;
 	if (e->kind == RF_RP_ARRAY)
 		e->value = rf_rv_array(v, e->n);
 	else if (e->kind == RF_RP_SET)
@@ -327,25 +395,33 @@ static bool keys_ready(const struct rf_rc_term *t)
 	return true;
 }
 
+static struct rf_rc_term *copy_of(struct rf_rc *c, const struct rf_rc_term *t)
+{
+	struct rf_rc_term *same = rf_arena_new(c->a, struct rf_rc_term);
+
+	*same = *t;
+	same->item = rf_arena_array(c->a, struct rf_rc_term *, t->n);
+	memcpy(same->item, t->item, t->n * sizeof(*t->item));
+	return same;
+}
+
 /* Emits the walks inside t and puts what they found in their places. What is not ready yet (its head
  * comes from another walk of the same expression) is left for the next round. */
 static struct rf_rc_term *hoist(struct rf_rc *c, struct rf_rc_term *t)
 {
 	if (!t || t->kind == RF_RC_COMP || t->kind == RF_RC_VAR || t->kind == RF_RC_CONST)
 		return t;
+	const struct rf_rc_term *before = t;
+
+	c->n_tried += t->n;
 	for (uint32_t i = 0; i < t->n; i++) {
 		struct rf_rc_term *h = hoist(c, t->item[i]);
 
-		if (h != t->item[i]) {
-			struct rf_rc_term **copy = rf_arena_array(c->a, struct rf_rc_term *, t->n);
-			struct rf_rc_term *same = rf_arena_new(c->a, struct rf_rc_term);
-
-			memcpy(copy, t->item, t->n * sizeof(*copy));
-			*same = *t;
-			same->item = copy;
-			same->item[i] = h;
-			t = same;
-		}
+		if (h == t->item[i])
+			continue;
+		if (t == before)
+			t = copy_of(c, t);
+		t->item[i] = h;
 	}
 	if (!rf_rc_iterates(t) || !keys_ready(t))
 		return t;
@@ -359,7 +435,7 @@ static struct rf_rc_term *hoist_all(struct rf_rc *c, struct rf_rc_term *t)
 	do {
 		before = t;
 		t = hoist(c, t);
-	} while (t != before);
+	} while (t != before && !rf_rc_tried(c, t->loc));
 	return t;
 }
 
@@ -387,12 +463,12 @@ struct rf_rp_pattern *rf_rc_pattern(struct rf_rc *c, struct rf_rc_term *t)
 	}
 	p = new_pattern(c, t->kind == RF_RC_ARRAY ? RF_RP_PARTS : RF_RP_FIELDS);
 	p->n = t->kind == RF_RC_ARRAY ? t->n : t->n / 2;
-	p->part = rf_arena_array(c->a, struct rf_rp_pattern *, p->n + 1);
-	p->key = rf_arena_array(c->a, struct rf_rp_expr *, p->n + 1);
+	p->part = rf_arena_array(c->a, struct rf_rp_pattern, p->n + 1);
+	p->key = rf_arena_array(c->a, struct rf_rp_expr, p->n + 1);
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (t->kind == RF_RC_OBJECT)
-			p->key[i] = rf_rc_value(c, t->item[2 * i]);
-		p->part[i] = rf_rc_pattern(c, t->item[t->kind == RF_RC_ARRAY ? i : 2 * i + 1]);
+			p->key[i] = *rf_rc_value(c, t->item[2 * i]);
+		p->part[i] = *rf_rc_pattern(c, t->item[t->kind == RF_RC_ARRAY ? i : 2 * i + 1]);
 	}
 	return p;
 }
@@ -508,7 +584,7 @@ static void gen_with(struct rf_rc *c, struct rf_rc_goal *g)
 	}
 	s = emit(c, RF_RP_WITH, g->loc);
 	s->with = with;
-	s->n_with = g->n_with;
+	s->n = g->n_with;
 	kept = c->tail;
 	c->tail = &s->body;
 	gen_goal(c, g);
@@ -525,9 +601,14 @@ void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b)
 		for (uint32_t i = 0; i < b->n; i++) {
 			struct rf_rc_goal *g = &b->goal[i];
 
-			if (g->done || !rf_rc_ready(g))
+			if (g->done)
+				continue;
+			if (rf_rc_tried(c, g->loc))
+				return;
+			if (!rf_rc_ready(g))
 				continue;
 			g->done = moved = true;
+			g->order = c->n_ordered++;
 			left--;
 			if (g->n_with)
 				gen_with(c, g);

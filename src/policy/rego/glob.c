@@ -177,6 +177,8 @@ static bool alternatives(struct glob *g, int depth)
 		jumps = g->n - 1;
 		g->step[split].to = g->n;
 	} while (end == ',');
+	if (end == 0)
+		return refuse(g, "unclosed `{`");
 	/* the last split has no other way: one that leads nowhere */
 	emit(g, CHAR)->lo = UINT32_MAX;
 	while (jumps != UINT32_MAX) {
@@ -188,8 +190,7 @@ static bool alternatives(struct glob *g, int depth)
 	return true;
 }
 
-/* Up to the end, or within { } up to a comma or the brace: *ret_end. A brace that is not closed ends
- * with the pattern. */
+/* Up to the end, or within { } up to a comma or the brace: *ret_end. */
 static bool sequence(struct glob *g, int depth, uint32_t *ret_end)
 {
 	for (;;) {
@@ -214,8 +215,10 @@ static bool sequence(struct glob *g, int depth, uint32_t *ret_end)
 			if (!alternatives(g, depth))
 				return false;
 		} else {
-			if (c == '\\' && (!take(g, &c) || c == 0))
-				continue; /* at the very end it stands for nothing */
+			if (c == '\\' && !take(g, &c))
+				return false;
+			if (c == 0)
+				return refuse(g, "trailing backslash");
 			emit(g, CHAR)->lo = c;
 		}
 		if (g->result != RF_RB_OK)

@@ -283,6 +283,20 @@ bool rf_rn_is_whole(struct rf_rv n)
 	return !n.big || n.number->is_int;
 }
 
+bool rf_rn_written_int(struct rf_rv n, int64_t *ret)
+{
+	struct rf_str t;
+
+	if (!n.big) {
+		*ret = n.i;
+		return true;
+	}
+	t = rf_str_skip(n.number->text, n.number->negative ? 1 : 0);
+	if (t.n > 19 || memchr(t.p, 'e', t.n) != NULL || memchr(t.p, 'E', t.n) != NULL)
+		return false;
+	return rf_rn_int64(n, ret);
+}
+
 bool rf_rn_int64(struct rf_rv n, int64_t *ret)
 {
 	if (!n.big) {

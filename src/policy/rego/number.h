@@ -41,6 +41,8 @@ int rf_rn_cmp(struct rf_rv a, struct rf_rv b);
 uint64_t rf_rn_hash(struct rf_rv n);
 void rf_rn_print(struct rf_buf *out, struct rf_rv n);
 bool rf_rn_int64(struct rf_rv n, int64_t *ret); /* is a whole number that fits (1.0 is) */
+/* Written as one, as operands of builtins have to be: 2, -0 and 2.0 are, 1e3 is not. */
+bool rf_rn_written_int(struct rf_rv n, int64_t *ret);
 bool rf_rn_is_whole(struct rf_rv n);
 double rf_rn_double(struct rf_rv n);
 

@@ -268,8 +268,7 @@ static bool future_import(struct rf_rp *p, const struct rf_ra_import *i)
 	if (i->alias.n > 0)
 		return rf_rp_fail(p, loc, "`future` imports cannot be aliased") != NULL;
 	if (path_len(i->path) == 2) {
-		/* not { } has to be asked for by name: it changes what `not` means */
-		p->keywords |= RF_K_V1 | RF_K_AND | RF_K_OR;
+		p->keywords |= RF_K_V1 | RF_K_AND | RF_K_OR | RF_K_NOT;
 		return true;
 	}
 	for (size_t w = 0; w < RF_COUNT(words); w++)
@@ -284,9 +283,13 @@ static bool future_import(struct rf_rp *p, const struct rf_ra_import *i)
 
 static bool rego_import(struct rf_rp *p, const struct rf_ra_import *i)
 {
-	if (path_len(i->path) != 2 || !rf_str_is(path_part(i->path, 1), "v1"))
-		return rf_rp_fail(p, i->path->loc, "invalid import `%.*s`, must be `rego.v1`",
+	bool v2 = path_len(i->path) == 2 && rf_str_is(path_part(i->path, 1), "v2");
+
+	if (!v2 && (path_len(i->path) != 2 || !rf_str_is(path_part(i->path, 1), "v1")))
+		return rf_rp_fail(p, i->path->loc, "invalid import `%.*s`, must be one of: `rego.v1`, `rego.v2`",
 				  (int)i->path->loc.n, p->src.p + i->path->loc.at) != NULL;
+	if (v2) /* what v1 has, and the keywords of the future */
+		p->keywords |= RF_K_AND | RF_K_OR | RF_K_NOT;
 	if (p->v1)
 		return true;
 	if (i->alias.n > 0)

@@ -177,6 +177,24 @@ static bool store(struct rf_rp *p, struct note *n, struct rf_str scope, struct r
 	return true;
 }
 
+/* A rule may have several blocks above it; the list has room for a power of two. */
+static void store_more(struct rf_rp *p, struct note *n, struct rf_ra_rule *r)
+{
+	struct rf_rv *v = NULL, *more = r->metadata;
+
+	if (!store(p, n, RF_LIT("rule"), &v) || v == NULL)
+		return;
+	if ((r->n_metadata & (r->n_metadata - 1)) == 0) {
+		more = rf_rp_alloc(p, sizeof(*more) * (r->n_metadata ? 2 * r->n_metadata : 1));
+		if (more == NULL)
+			return;
+		if (r->n_metadata)
+			memcpy(more, r->metadata, r->n_metadata * sizeof(*more));
+		r->metadata = more;
+	}
+	more[r->n_metadata++] = *v;
+}
+
 static void wrong_scope(struct rf_rp *p, const struct note *n, struct rf_str scope,
 			const char *want)
 {
@@ -201,7 +219,7 @@ static void attach(struct rf_rp *p, struct note *n)
 			   "annotation entrypoint applied to non-document or package scope '%.*s'",
 			   RF_STR(scope));
 	else if (rf_str_is(scope, "rule"))
-		r ? (void)store(p, n, scope, &r->metadata) : wrong_scope(p, n, scope, "rule");
+		r ? store_more(p, n, r) : wrong_scope(p, n, scope, "rule");
 	else if (rf_str_is(scope, "document"))
 		r ? (void)store(p, n, scope, &r->document) : wrong_scope(p, n, scope, "rule");
 	else if (rf_str_is(scope, "package"))

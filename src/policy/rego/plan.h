@@ -29,23 +29,63 @@ enum rf_rp_kind {
 	RF_RP_SET_COMP,
 	RF_RP_OBJECT_COMP,
 	RF_RP_TEMPLATE,
+	RF_RP_NARROWED, /* base, a partial set, of which only what the group makes is of use here */
+};
+
+/* Builtins that are so small that their call would cost more than they do. */
+enum rf_rp_quick {
+	RF_RP_CALLED,
+	RF_RP_Q_EQUAL,
+	RF_RP_Q_NEQ,
+	RF_RP_Q_LT,
+	RF_RP_Q_LTE,
+	RF_RP_Q_GT,
+	RF_RP_Q_GTE,
+	RF_RP_Q_PLUS,
+	RF_RP_Q_MINUS,
+	RF_RP_Q_COUNT,
+	RF_RP_Q_IS_STRING,
+	RF_RP_Q_IS_NUMBER,
+	RF_RP_Q_IS_ARRAY,
+	RF_RP_Q_IS_OBJECT,
 };
 
 struct rf_rp_expr {
-	enum rf_rp_kind kind;
+	uint8_t kind;	    /* enum rf_rp_kind */
 	bool first;	    /* ARRAY_COMP: only its first item is meant */
-	uint32_t n;
-	uint32_t slot;
-	struct rf_ra_loc loc;
-	struct rf_rv value;
-	struct rf_rp_expr **item;     /* keys, items, arguments */
-	struct rf_rp_expr *base;      /* REF; comprehensions: the term */
-	struct rf_rp_expr *key;	      /* OBJECT_COMP */
-	struct rf_rp_step *body;      /* comprehensions */
-	struct rf_rego_node *node;    /* DATA */
-	const struct rf_rb *builtin;
-	struct rf_rego_group *group;  /* FUNCTION */
+	bool known_path;    /* INPUT: its first keys are one of rf_rego's paths */
+	union {
+		uint8_t path_keys; /* INPUT: how many keys that are */
+		uint8_t quick;	   /* BUILTIN: enum rf_rp_quick */
+	};
+	uint32_t n;	    /* items */
+	uint32_t slot;	    /* SLOT; INPUT: which path; calls, comprehensions: 1 + index in once, 0: none */
+	uint32_t row;	    /* in the source */
+	struct rf_rp_expr *item; /* keys, items, arguments, in one piece */
+	union {
+		struct rf_rv value; /* CONST */
+		struct {
+			struct rf_rp_expr *base; /* REF, NARROWED; comprehensions: the term */
+			struct rf_rp_expr *key;	 /* OBJECT_COMP */
+		};
+	};
+	union {
+		struct rf_rp_step *body;     /* comprehensions */
+		struct rf_rego_node *node;   /* DATA */
+		const struct rf_rb *builtin; /* BUILTIN */
+		struct rf_rego_group *group; /* FUNCTION, NARROWED */
+	};
 };
+
+static inline bool rf_rp_is_comp(const struct rf_rp_expr *e)
+{
+	return e->kind >= RF_RP_ARRAY_COMP && e->kind <= RF_RP_OBJECT_COMP;
+}
+
+static inline bool rf_rp_has_base(const struct rf_rp_expr *e)
+{
+	return e->kind == RF_RP_REF || e->kind == RF_RP_NARROWED || rf_rp_is_comp(e);
+}
 
 /* --- patterns: taking a value apart --- */
 enum rf_rp_pattern_kind {
@@ -59,9 +99,11 @@ enum rf_rp_pattern_kind {
 struct rf_rp_pattern {
 	enum rf_rp_pattern_kind kind;
 	uint32_t slot, n;
-	struct rf_rp_expr *expr;
-	struct rf_rp_expr **key; /* FIELDS */
-	struct rf_rp_pattern **part;
+	union {
+		struct rf_rp_expr *expr; /* EQUAL */
+		struct rf_rp_expr *key;	 /* FIELDS: as many as parts */
+	};
+	struct rf_rp_pattern *part; /* in one piece */
 };
 
 struct rf_rego_node *rf_rego_child(const struct rf_rego_node *n, struct rf_str name);
@@ -77,6 +119,7 @@ enum rf_rp_op {
 	RF_RP_EITHER,	/* body or other has a solution */
 	RF_RP_BOTH,	/* body and other have one */
 	RF_RP_WITH,	/* body, with something else in the place of documents or functions */
+	RF_RP_FORK,	/* what several rules have in common ends here: each of them goes on by itself */
 };
 
 struct rf_rp_with {
@@ -91,14 +134,37 @@ struct rf_rp_with {
 };
 
 struct rf_rp_step {
-	enum rf_rp_op op;
-	struct rf_ra_loc loc;
+	uint8_t op;	/* enum rf_rp_op */
+	bool walked_on; /* EACH: the next step walks each value, so only collections are of use */
+	uint32_t n;	/* changes, branches, or keys in only */
+	uint32_t row;	/* in the source */
 	struct rf_rp_expr *expr;
 	struct rf_rp_pattern *key, *pattern;
-	struct rf_rp_step *body, *other;
-	struct rf_rp_with *with;
-	uint32_t n_with;
+	union {
+		struct rf_rp_step *body;     /* NOT, EVERY, EITHER, BOTH, WITH */
+		struct rf_rp_branch *branch; /* FORK */
+		struct rf_rv *only;	     /* EACH: these keys alone lead to something; NULL: all do */
+	};
+	union {
+		struct rf_rp_step *other; /* EITHER, BOTH */
+		struct rf_rp_with *with;  /* WITH */
+	};
 	struct rf_rp_step *next;
+};
+
+static inline bool rf_rp_has_body(const struct rf_rp_step *s)
+{
+	return s->op >= RF_RP_NOT && s->op <= RF_RP_WITH;
+}
+
+static inline bool rf_rp_has_other(const struct rf_rp_step *s)
+{
+	return s->op == RF_RP_EITHER || s->op == RF_RP_BOTH;
+}
+
+struct rf_rp_branch {
+	struct rf_rp_rule *rule; /* its body begins in front of the fork */
+	struct rf_rp_step *rest;
 };
 
 /* --- rules --- */
@@ -107,18 +173,32 @@ struct rf_rp_rule {
 	const struct rf_ra_rule *ast;
 	struct rf_str file;
 	uint32_t n_slots;
-	struct rf_rp_pattern **arg;
+	struct rf_rp_pattern *arg; /* in one piece */
 	uint32_t n_args;
 	struct rf_rp_step *body;
-	struct rf_rp_expr **path; /* of partial objects: the keys behind the group's place */
+	struct rf_rp_expr *path; /* of partial objects: the keys behind the group's place */
 	uint32_t n_path;
 	bool contains;
 	struct rf_rp_expr *value;
 	bool constant; /* value is a constant */
 	struct rf_rp_rule *otherwise;
+	struct rf_rp_rule *packed; /* the compiler's: where it lies in the end */
 };
 
 enum rf_rego_group_kind { RF_REGO_COMPLETE, RF_REGO_PARTIAL_SET, RF_REGO_PARTIAL_OBJECT, RF_REGO_FUNCTION };
+
+/* A function's rules by a constant that most of them want as the same argument. */
+struct rf_rego_index {
+	uint32_t arg;
+	struct rf_rego_indexed {
+		struct rf_rv value;
+		struct rf_rp_rule **rule; /* for this value or any */
+		uint32_t n;
+	} *at; /* in order */
+	uint32_t n;
+	struct rf_rp_rule **other; /* for any value */
+	uint32_t n_other;
+};
 
 /* All rules of one place. */
 struct rf_rego_group {
@@ -128,9 +208,13 @@ struct rf_rego_group {
 	uint32_t n_args;
 	struct rf_rp_rule **rule;
 	uint32_t n;
+	struct rf_rp_rule **merged; /* of a partial set: the same, those that begin alike as one */
+	uint32_t n_merged;
 	struct rf_rp_rule *fallback; /* default */
 	bool same_constant;	     /* all rules give the same constant: the first that holds decides */
 	struct rf_rv constant;
+	struct rf_rego_index *index; /* of a function; NULL: all rules are tried */
+	bool memo;		     /* results of calls are kept */
 };
 
 /* The tree of documents that rules make; data's own lie beside it. */
@@ -146,13 +230,34 @@ struct rf_rego_node {
 	bool own;		     /* a part of a rule's name, not of a package's alone */
 };
 
+/* A place in the input that rules read by name; the first is the input itself. */
+struct rf_rego_path {
+	uint32_t parent;
+	struct rf_rv key;
+};
+
+/* An expression with one value for a whole evaluation. */
+#define RF_REGO_ONCE_MAX 256
+#define RF_REGO_ONCE_SLOTS 64 /* of the frame; what uses others is not such an expression */
+struct rf_rego_once {
+	const struct rf_rp_expr *expr;
+	bool fixable;	  /* depends on no more of the input than key, */
+	bool any;	  /* or on nothing */
+	struct rf_rv key;
+};
+
 struct rf_rego {
 	int refs;
-	struct rf_arena arena;
+	struct rf_arena arena; /* the tree of documents and the modules */
+	struct rf_arena plan;  /* what evaluation walks */
 	struct rf_rego_node *root; /* data */
 	struct rf_rv data;
 	uint32_t n_groups, n_nodes;
 	struct rf_rego_group **group;
+	struct rf_rego_path *path;
+	uint32_t n_paths, room_paths;
+	struct rf_rego_once *once;
+	uint32_t n_once;
 	struct rf_ra_module **module;
 	uint32_t n_modules;
 };
@@ -161,6 +266,7 @@ struct rf_rego_query {
 	struct rf_rego *rego;
 	struct rf_arena arena;
 	struct rf_rp_step *body;
+	struct rf_rp_expr *one; /* it is this expression; NULL: it is more */
 	uint32_t n_slots;
 	struct rf_rego_query_var {
 		struct rf_str name;

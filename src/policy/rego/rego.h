@@ -25,6 +25,9 @@ struct rf_rego_source {
 /* data: an object, the base documents; NULL: empty. Copied. Errors: -RF_INVALID, all that were found. */
 int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
 		    struct rf_rego **ret, struct rf_ra_errors *errors);
+/* Only looks for errors, and for more of them than OPA needs to run a policy (its strict mode): imports,
+ * variables and arguments nobody uses, deprecated builtins. */
+int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors);
 struct rf_rego *rf_rego_ref(struct rf_rego *r);
 void rf_rego_unref(struct rf_rego *r); /* NULL is allowed */
 
@@ -32,6 +35,8 @@ void rf_rego_unref(struct rf_rego *r); /* NULL is allowed */
 int rf_rego_prepare(struct rf_rego *r, struct rf_str query, enum rf_ra_version version,
 		    struct rf_rego_query **ret, struct rf_ra_errors *errors);
 void rf_rego_query_free(struct rf_rego_query *q);
+
+struct rf_rego_fixed;
 
 struct rf_rego_run {
 	struct rf_arena *arena;	   /* results live here */
@@ -41,6 +46,8 @@ struct rf_rego_run {
 	int64_t now_ns;		   /* 0: the clock */
 	bool strict;		   /* errors of builtins end the evaluation instead of being undefined */
 	uint64_t seed;		   /* of rand.* and uuid.*; 0: by the clock */
+	const struct rf_rego_fixed *fixed; /* what was computed before; NULL: nothing */
+	int64_t used;		   /* out: steps */
 };
 
 /* One answer: the query's variables with their values, and the values of its expressions. */
@@ -58,8 +65,15 @@ struct rf_rego_result {
  * a builtin's error in strict mode. RF_EXHAUSTED: steps or memory. */
 int rf_rego_eval(const struct rf_rego_query *q, struct rf_rego_run *run,
 		 struct rf_rego_result *ret, struct rf_err *err);
+/* As eval, for a query that is one reference ("data.a.b"), and faster: 1 and its value, 0 if it is undefined. */
+int rf_rego_ask(const struct rf_rego_query *q, struct rf_rego_run *run, struct rf_rv *ret, struct rf_err *err);
 /* Of a query that is one reference: its value. False: undefined. */
 bool rf_rego_value(const struct rf_rego_result *r, struct rf_rv *ret);
+
+/* What the policies compute from input[key] alone, computed now, for all runs that have this value there. Lives in
+ * the arena. A run with another value there must not be given it. */
+const struct rf_rego_fixed *rf_rego_fix(const struct rf_rego *r, struct rf_str key, struct rf_rv value,
+					struct rf_arena *a);
 
 /* Names of rules, for `policy test`: calls fn for each rule of each package ("data.a.b.test_x"). */
 void rf_rego_each_rule(const struct rf_rego *r,

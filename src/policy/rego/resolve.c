@@ -18,147 +18,16 @@ static struct rf_rc_term *string_term(struct rf_rc *c, struct rf_str s, struct r
 	return t;
 }
 
-/* --- scopes --- */
-
-struct rf_rc_scope *rf_rc_scope(struct rf_rc *c, struct rf_rc_scope *parent, bool closure)
-{
-	struct rf_rc_scope *s = rf_arena_new(c->a, struct rf_rc_scope);
-
-	s->parent = parent;
-	s->closure = closure;
-	return s;
-}
-
-static struct rf_rc_var *add_var(struct rf_rc *c, struct rf_rc_scope *s, struct rf_str name,
-				 struct rf_ra_loc loc)
-{
-	struct rf_rc_var *v = rf_arena_new(c->a, struct rf_rc_var);
-
-	*v = (struct rf_rc_var){
-		.name = name, .slot = c->n_slots++, .scope = s, .loc = loc, .next = s ? s->vars : NULL
-	};
-	if (s)
-		s->vars = v;
-	return v;
-}
-
-struct rf_rc_var *rf_rc_temp(struct rf_rc *c)
-{
-	return add_var(c, NULL, RF_LIT("__temp__"), (struct rf_ra_loc){ 0 });
-}
-
-static struct rf_rc_var *find_here(const struct rf_rc_scope *s, struct rf_str name)
-{
-	for (struct rf_rc_var *v = s->vars; v; v = v->next)
-		if (!v->wild && rf_str_eq(v->name, name))
-			return v;
-	return NULL;
-}
-
-static void note_outer(struct rf_rc *c, struct rf_rc_scope *s, struct rf_rc_var *v)
-{
-	for (uint32_t i = 0; i < s->n_outer; i++)
-		if (s->outer[i] == v)
-			return;
-	if (s->n_outer == s->room_outer) {
-		uint32_t room = s->room_outer ? 2 * s->room_outer : 8;
-		struct rf_rc_var **more = rf_arena_array(c->a, struct rf_rc_var *, room);
-
-		if (s->n_outer)
-			memcpy(more, s->outer, s->n_outer * sizeof(*more));
-		s->outer = more;
-		s->room_outer = room;
-	}
-	s->outer[s->n_outer++] = v;
-}
-
-/* Every closure between the use and the variable's own scope needs it. */
-static struct rf_rc_var *find(struct rf_rc *c, struct rf_rc_scope *s, struct rf_str name)
-{
-	struct rf_rc_var *v = NULL;
-
-	for (struct rf_rc_scope *at = s; at && !v; at = at->parent)
-		v = find_here(at, name);
-	for (struct rf_rc_scope *at = s; v && at && at != v->scope; at = at->parent)
-		if (at->closure)
-			note_outer(c, at, v);
-	return v;
-}
-
-static bool is_later(const struct rf_rc_scope *s, struct rf_str name)
-{
-	for (uint32_t i = 0; i < s->n_later; i++)
-		if (rf_str_eq(s->later[i], name))
-			return true;
-	return false;
-}
-
-struct rf_rc_var *rf_rc_declare(struct rf_rc *c, struct rf_rc_scope *s, struct rf_str name,
-				struct rf_ra_loc loc)
-{
-	struct rf_rc_var *v = find_here(s, name);
-
-	if (v && v->declared)
-		rf_ra_complain(c->errors, "rego_compile_error", c->module, loc, "var %.*s declared above",
-			       RF_STR(name));
-	else if (v)
-		rf_ra_complain(c->errors, "rego_compile_error", c->module, loc,
-			       "var %.*s referenced above", RF_STR(name));
-	v = add_var(c, s, name, loc);
-	v->declared = true;
-	return v;
-}
-
-void rf_rc_declare_all(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_term *t)
-{
-	switch (t->kind) {
-	case RF_RA_VAR:
-		if (!t->is_wild && !find_here(s, t->name))
-			rf_rc_declare(c, s, t->name, t->loc);
-		break;
-	case RF_RA_ARRAY:
-		for (uint32_t i = 0; i < t->n; i++)
-			rf_rc_declare_all(c, s, t->item[i]);
-		break;
-	case RF_RA_OBJECT:
-		for (uint32_t i = 1; i < t->n; i += 2)
-			rf_rc_declare_all(c, s, t->item[i]);
-		break;
-	default:
-		break;
-	}
-}
-
 /* --- names that are not variables --- */
 
-static bool is_keyword_import(const struct rf_ra_import *im)
+static const struct rf_ra_import *find_import(struct rf_rc *c, struct rf_str name)
 {
-	const struct rf_ra_term *head = im->path->kind == RF_RA_REF ? im->path->item[0] : im->path;
+	uint32_t at = c->imports ? rf_rc_name_at(&c->imports->names, name) : UINT32_MAX;
 
-	return head->kind == RF_RA_VAR &&
-	       (rf_str_is(head->name, "rego") || rf_str_is(head->name, "future"));
-}
-
-static struct rf_str import_name(const struct rf_ra_import *im)
-{
-	const struct rf_ra_term *p = im->path;
-
-	if (im->alias.n > 0)
-		return im->alias;
-	if (p->kind == RF_RA_VAR)
-		return p->name;
-	return rf_rv_text(p->item[p->n - 1]->value);
-}
-
-static const struct rf_ra_import *find_import(const struct rf_rc *c, struct rf_str name)
-{
-	for (uint32_t i = 0; c->module && i < c->module->n_imports; i++) {
-		const struct rf_ra_import *im = &c->module->import[i];
-
-		if (!is_keyword_import(im) && rf_str_eq(import_name(im), name))
-			return im;
-	}
-	return NULL;
+	if (at == UINT32_MAX)
+		return NULL;
+	c->imports->used[at] = true;
+	return c->imports->import[at];
 }
 
 /* data, its package's parts, name */
@@ -235,20 +104,23 @@ static struct rf_rc_term *name_term(struct rf_rc *c, struct rf_rc_scope *s,
 	struct rf_rc_term *g;
 
 	if (t->is_wild) {
-		v = add_var(c, s, t->name, t->loc);
-		v->wild = true;
+		if (c->in_template)
+			rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
+				       "var _ is undeclared");
+		return var_term(c, rf_rc_add_var(c, s, t->name, t->loc, true), t->loc);
+	}
+	v = rf_rc_find(c, s, t->name);
+	if (v) {
+		v->uses++;
 		return var_term(c, v, t->loc);
 	}
-	v = find(c, s, t->name);
-	if (v)
-		return var_term(c, v, t->loc);
-	if (is_later(s, t->name)) {
+	if (rf_rc_name_at(&s->later, t->name) != UINT32_MAX) {
 		rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
 			       "var %.*s referenced above", RF_STR(t->name));
-		return var_term(c, add_var(c, s, t->name, t->loc), t->loc);
+		return var_term(c, rf_rc_add_var(c, s, t->name, t->loc, false), t->loc);
 	}
 	g = global(c, t->name, t->loc);
-	return g ? g : var_term(c, add_var(c, s, t->name, t->loc), t->loc);
+	return g ? g : var_term(c, rf_rc_add_var(c, s, t->name, t->loc, false), t->loc);
 }
 
 /* --- terms --- */
@@ -263,6 +135,48 @@ static struct rf_rc_term **items(struct rf_rc *c, struct rf_rc_scope *s,
 	return list;
 }
 
+struct numbered {
+	struct rf_rv key;
+	uint32_t at;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+	int r = rf_rv_cmp(x->key, y->key);
+
+	return r ? r : x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Of two equal constant keys the later value counts, as in OPA. */
+static struct rf_rc_term *without_repeated_keys(struct rf_rc *c, struct rf_rc_term *t)
+{
+	struct numbered *l = rf_arena_array(c->a, struct numbered, t->n / 2 + 1);
+	uint32_t n = 0, kept = 0;
+	bool any = false;
+
+	for (uint32_t i = 0; i < t->n; i += 2)
+		if (t->item[i]->kind == RF_RC_CONST)
+			l[n++] = (struct numbered){ t->item[i]->value, i };
+	qsort(l, n, sizeof(*l), by_key);
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		if (!rf_rv_eq(l[i].key, l[i + 1].key))
+			continue;
+		t->item[l[i].at] = NULL;
+		any = true;
+	}
+	for (uint32_t i = 0; any && i < t->n; i += 2) {
+		if (!t->item[i])
+			continue;
+		t->item[kept] = t->item[i];
+		t->item[kept + 1] = t->item[i + 1];
+		kept += 2;
+	}
+	if (any)
+		t->n = kept;
+	return t;
+}
+
 /* A reference whose head became one itself (a rule, an import) is one long reference. */
 static struct rf_rc_term *ref_term(struct rf_rc *c, struct rf_rc_scope *s,
 				   const struct rf_ra_term *t)
@@ -272,26 +186,49 @@ static struct rf_rc_term *ref_term(struct rf_rc *c, struct rf_rc_scope *s,
 	uint32_t before = head->kind == RF_RC_REF ? head->n : 1;
 
 	r->n = before + t->n - 1;
+	if (r->n > RF_RC_PATH_MAX) {
+		rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
+			       "a reference of %u parts; at most %d can be", r->n, RF_RC_PATH_MAX);
+		return rf_rc_new(c, RF_RC_CONST, t->loc);
+	}
 	r->item = rf_arena_array(c->a, struct rf_rc_term *, r->n);
 	if (head->kind == RF_RC_REF)
 		memcpy(r->item, head->item, head->n * sizeof(*r->item));
 	else
 		r->item[0] = head;
-	for (uint32_t i = 1; i < t->n; i++)
-		r->item[before + i - 1] = rf_rc_term(c, s, t->item[i]);
+	for (uint32_t i = 1; i < t->n; i++) {
+		struct rf_rc_term *key = rf_rc_term(c, s, t->item[i]);
+
+		/* x := "a"; data[x] means data.a, and no other rule */
+		if (r->item[0]->kind == RF_RC_DATA && key->kind == RF_RC_VAR && key->var->constant)
+			key = key->var->constant;
+		r->item[before + i - 1] = key;
+	}
 	return r;
 }
+
+static void names_in(struct rf_rc *c, const struct rf_ra_term *t, bool pattern, struct rf_rc_names *l);
+static struct rf_rc_body *body_with(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
+				    struct rf_rc_names *used);
 
 static struct rf_rc_term *comp_term(struct rf_rc *c, struct rf_rc_scope *s,
 				    const struct rf_ra_term *t)
 {
 	struct rf_rc_term *r = rf_rc_new(c, RF_RC_COMP, t->loc);
 
+	uint32_t in_template = c->in_template;
+	struct rf_rc_names used = { 0 };
+
+	c->in_template = 0;
 	r->comp = t->kind;
 	r->scope = rf_rc_scope(c, s, true);
-	r->body = rf_rc_body(c, r->scope, t->comp.body);
+	names_in(c, t->comp.key, false, &used);
+	names_in(c, t->comp.term, false, &used);
+	r->body = body_with(c, r->scope, t->comp.body, &used);
 	r->key = t->comp.key ? rf_rc_term(c, r->scope, t->comp.key) : NULL;
 	r->term = rf_rc_term(c, r->scope, t->comp.term);
+	rf_rc_check_unused(c, r->scope);
+	c->in_template = in_template;
 	return r;
 }
 
@@ -310,7 +247,7 @@ static struct rf_rc_term *template_with(struct rf_rc *c, struct rf_rc_scope *s,
 	r->first = true;
 	r->scope = rf_rc_scope(c, s, true);
 	r->body = rf_arena_new(c->a, struct rf_rc_body);
-	v = add_var(c, r->scope, RF_LIT("__value__"), t->loc);
+	v = rf_rc_add_var(c, r->scope, RF_LIT("__value__"), t->loc, false);
 	r->term = rf_rc_new(c, RF_RC_VAR, t->loc);
 	r->term->var = v;
 	whole_expr(c, r->scope, t->expr, r->body, 0);
@@ -417,16 +354,16 @@ static struct rf_rc_term *call_term(struct rf_rc *c, struct rf_rc_scope *s,
 		r->n = 0;
 		return r;
 	}
-	if (r->builtin && r->builtin->v0_only && c->module && c->module->v1)
+	if (r->builtin && r->builtin->v0_only && c->module && (c->module->v1 || c->strict))
 		rf_ra_complain(c->errors, "rego_type_error", c->module, t->loc,
 			       "deprecated built-in function calls in expression: %s",
 			       r->builtin->name);
-	if (r->n != arity(r) && r->n != arity(r) + 1) {
-		struct rf_str name = dotted(c, t->item[0]);
-
-		rf_ra_complain(c->errors, "rego_type_error", c->module, t->loc,
-			       "function %.*s has arity %u, got %u argument%s", RF_STR(name), arity(r),
-			       r->n, r->n == 1 ? "" : "s");
+	if (r->builtin && r->n == 0 && rf_rc_metadata(c, r->builtin, &r->value)) {
+		r->kind = RF_RC_CONST;
+		return r;
+	}
+	if (r->n != arity(r) && (t != c->statement || r->n != arity(r) + 1)) {
+		rf_rc_complain_arity(c, r, t == c->statement);
 		r->kind = RF_RC_CONST;
 		r->n = 0;
 	}
@@ -463,36 +400,17 @@ struct rf_rc_term *rf_rc_term(struct rf_rc *c, struct rf_rc_scope *s, const stru
 	default:
 		r = rf_rc_new(c, kinds[t->kind], t->loc);
 		r->n = t->n;
+		c->in_template += t->kind == RF_RA_TEMPLATE;
 		r->item = items(c, s, t, 0);
-		return r;
+		c->in_template -= t->kind == RF_RA_TEMPLATE;
+		return t->kind == RF_RA_OBJECT ? without_repeated_keys(c, r) : r;
 	}
 }
 
 /* --- bodies --- */
 
-struct names {
-	struct rf_str *name;
-	uint32_t n, room;
-};
-
-static void add_name(struct rf_rc *c, struct names *l, struct rf_str name)
-{
-	for (uint32_t i = 0; i < l->n; i++)
-		if (rf_str_eq(l->name[i], name))
-			return;
-	if (l->n == l->room) {
-		struct rf_str *more = rf_arena_array(c->a, struct rf_str, l->room ? 2 * l->room : 8);
-
-		if (l->n)
-			memcpy(more, l->name, l->n * sizeof(*more));
-		l->name = more;
-		l->room = l->room ? 2 * l->room : 8;
-	}
-	l->name[l->n++] = name;
-}
-
 /* Variables of a term, not of the closures in it. declares: of the left side of := only. */
-static void names_in(struct rf_rc *c, const struct rf_ra_term *t, bool pattern, struct names *l)
+static void names_in(struct rf_rc *c, const struct rf_ra_term *t, bool pattern, struct rf_rc_names *l)
 {
 	uint32_t from = 0, step = 1;
 
@@ -501,7 +419,7 @@ static void names_in(struct rf_rc *c, const struct rf_ra_term *t, bool pattern, 
 	switch (t->kind) {
 	case RF_RA_VAR:
 		if (!t->is_wild)
-			add_name(c, l, t->name);
+			rf_rc_name_add(c, l, t->name);
 		return;
 	case RF_RA_VALUE:
 	case RF_RA_ARRAY_COMP:
@@ -537,7 +455,7 @@ static bool is_call_of(const struct rf_ra_term *t, const char *name)
 	       rf_str_is(t->item[0]->name, name);
 }
 
-static void declared_in(struct rf_rc *c, const struct rf_ra_body *b, struct names *l)
+static void declared_in(struct rf_rc *c, const struct rf_ra_body *b, struct rf_rc_names *l)
 {
 	for (uint32_t i = 0; i < b->n; i++) {
 		const struct rf_ra_expr *e = b->expr[i];
@@ -563,7 +481,7 @@ static bool names_function(struct rf_rc *c, const struct rf_ra_term *t)
 	       find_function(c, t, &group, &builtin);
 }
 
-static void used_in(struct rf_rc *c, const struct rf_ra_body *b, struct names *l)
+static void used_in(struct rf_rc *c, const struct rf_ra_body *b, struct rf_rc_names *l)
 {
 	for (uint32_t i = 0; i < b->n; i++) {
 		const struct rf_ra_expr *e = b->expr[i];
@@ -576,52 +494,76 @@ static void used_in(struct rf_rc *c, const struct rf_ra_body *b, struct names *l
 	}
 }
 
-static bool has_name(const struct names *l, struct rf_str name)
+static void keep_inner(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
+		       const struct rf_rc_names *used)
 {
-	for (uint32_t i = 0; i < l->n; i++)
-		if (rf_str_eq(l->name[i], name))
-			return true;
-	return false;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < b->n; i++)
+		n += b->expr[i]->kind == RF_RA_EXPR_SOME ? b->expr[i]->n_vars : 0;
+	if (n == 0)
+		return;
+	s->inner_used = rf_arena_array(c->a, bool, n);
+	s->inner_loc = rf_arena_array(c->a, struct rf_ra_loc, n);
+	for (uint32_t i = 0; i < b->n; i++) {
+		const struct rf_ra_expr *e = b->expr[i];
+
+		for (uint32_t j = 0; e->kind == RF_RA_EXPR_SOME && j < e->n_vars; j++)
+			if (e->vars[j]->kind == RF_RA_VAR && !e->vars[j]->is_wild &&
+			    rf_rc_name_at(used, e->vars[j]->name) == UINT32_MAX)
+				s->inner_loc[rf_rc_name_add(c, &s->inner, e->vars[j]->name)] = e->loc;
+	}
 }
 
-/* Variables nobody declares belong to the outermost body they are named in, wherever in it. */
-static void introduce(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b)
+/* Variables nobody declares belong to the outermost body they are named in, wherever in it. used: has the
+ * names of the rule's head already. */
+static void introduce(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
+		      struct rf_rc_names *used)
 {
-	struct names declared = { 0 }, used = { 0 };
+	declared_in(c, b, &s->later);
+	used_in(c, b, used);
+	keep_inner(c, s, b, used);
+	for (uint32_t i = 0; i < used->n; i++) {
+		struct rf_str name = used->name[i];
 
-	declared_in(c, b, &declared);
-	used_in(c, b, &used);
-	s->later = declared.name;
-	s->n_later = declared.n;
-	for (uint32_t i = 0; i < used.n; i++) {
-		struct rf_str name = used.name[i];
-
-		if (!has_name(&declared, name) && !find(c, s, name) &&
+		if (rf_rc_name_at(&s->later, name) == UINT32_MAX && !rf_rc_find(c, s, name) &&
 		    !global(c, name, (struct rf_ra_loc){ 0 }))
-			add_var(c, s, name, (struct rf_ra_loc){ 0 });
+			rf_rc_add_var(c, s, name, (struct rf_ra_loc){ 0 }, false);
 	}
 }
 
 static void forget_later(struct rf_rc_scope *s, struct rf_str name)
 {
-	for (uint32_t i = 0; i < s->n_later; i++)
-		if (rf_str_eq(s->later[i], name))
-			s->later[i] = RF_STR_EMPTY;
+	uint32_t at = rf_rc_name_at(&s->later, name);
+
+	if (at != UINT32_MAX)
+		s->later.name[at] = RF_STR_EMPTY;
 }
 
-static void declare_pattern(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_term *t)
+static void declare_pattern(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_term *t,
+			    enum rf_rc_by by, struct rf_ra_loc loc)
 {
-	struct names l = { 0 };
+	struct rf_rc_names l = { 0 };
 
 	names_in(c, t, true, &l);
 	for (uint32_t i = 0; i < l.n; i++) {
-		struct rf_rc_var *v = find_here(s, l.name[i]);
+		struct rf_rc_var *v = rf_rc_find_here(s, l.name[i]);
+		bool again = v && v->declared;
 
-		if (v && v->declared)
+		if (again && by == RF_RC_BY_NAME && v->loc.at == loc.at)
+			continue; /* some x, x in xs */
+		if (again)
 			rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
-				       "var %.*s assigned above", RF_STR(l.name[i]));
-		else
-			rf_rc_declare(c, s, l.name[i], t->loc);
+				       "var %.*s %s above", RF_STR(l.name[i]),
+				       v->by == RF_RC_BY_ASSIGN ? "assigned" : "declared");
+		else if (s->parent && s->parent->arguments && rf_rc_find_here(s->parent, l.name[i]))
+			rf_ra_complain(c->errors, "rego_compile_error", c->module, loc,
+				       "arg %.*s redeclared", RF_STR(l.name[i]));
+		if (!again && !(by == RF_RC_BY_SOME && rf_rc_name_at(&s->inner, l.name[i]) != UINT32_MAX)) {
+			v = rf_rc_declare(c, s, l.name[i], t->loc);
+			v->by = by;
+			v->loc = loc;
+		}
 		forget_later(s, l.name[i]);
 	}
 }
@@ -677,23 +619,43 @@ static void with_target(struct rf_rc *c, const struct rf_ra_with *w, struct rf_r
 	to->to.n_path = n;
 }
 
-static void add_withs(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
-		      struct rf_rc_goal *g)
+static void check_replacement(struct rf_rc *c, const struct rf_rp_with *w, struct rf_ra_loc loc)
 {
-	g->n_with = e->n_with;
-	g->with = rf_arena_array(c->a, struct rf_rc_with, e->n_with + 1);
+	uint32_t want = w->function ? w->function->n_args : w->builtin->n_args;
+	uint32_t have = w->by_function ? w->by_function->n_args : w->by_builtin->n_args;
+	struct rf_str name = w->function ? w->function->node->name : rf_str(w->builtin->name);
+
+	if (w->builtin && w->builtin->relation)
+		rf_ra_complain(c->errors, "rego_compile_error", c->module, loc,
+			       "with keyword replacing built-in function: target must not be a relation");
+	else if (have != want)
+		rf_ra_complain(c->errors, "rego_type_error", c->module, loc,
+			       "%.*s: arity mismatch\n\thave: %u arguments\n\twant: %u", RF_STR(name), have,
+			       want);
+}
+
+static struct rf_rc_with *withs(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e)
+{
+	struct rf_rc_with *list = rf_arena_array(c->a, struct rf_rc_with, e->n_with + 1);
+
+	if (e->n_with > RF_RC_WITH_MAX)
+		rf_ra_complain(c->errors, "rego_compile_error", c->module, e->loc,
+			       "%u times with; at most %d can be", e->n_with, RF_RC_WITH_MAX);
 	for (uint32_t i = 0; i < e->n_with; i++) {
 		const struct rf_ra_term *v = e->with[i].value;
-		struct rf_rc_with *to = &g->with[i];
+		struct rf_rc_with *to = &list[i];
 
 		with_target(c, &e->with[i], to);
 		if ((to->to.function || to->to.builtin) &&
 		    (v->kind == RF_RA_VAR || v->kind == RF_RA_REF) &&
-		    !(v->kind == RF_RA_VAR && find(c, s, v->name)) &&
-		    find_function(c, v, &to->to.by_function, &to->to.by_builtin))
+		    !(v->kind == RF_RA_VAR && rf_rc_find(c, s, v->name)) &&
+		    find_function(c, v, &to->to.by_function, &to->to.by_builtin)) {
+			check_replacement(c, &to->to, e->with[i].loc);
 			continue;
+		}
 		to->value = rf_rc_term(c, s, v);
 	}
+	return list;
 }
 
 /* --- expressions --- */
@@ -706,25 +668,35 @@ static bool is_last_argument_output(const struct rf_rc_term *t)
 static void eq_goal(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *x,
 		    struct rf_rc_term *y, struct rf_ra_loc loc);
 
-static struct rf_rc_term *field(const struct rf_rc_term *object, struct rf_rv key)
+/* The fields of an object in order of their keys; NULL if a key is not a constant. */
+static struct numbered *sorted_fields(struct rf_rc *c, const struct rf_rc_term *t)
 {
-	for (uint32_t i = 0; i < object->n; i += 2)
-		if (object->item[i]->kind == RF_RC_CONST && rf_rv_eq(object->item[i]->value, key))
-			return object->item[i + 1];
-	return NULL;
+	struct numbered *l = rf_arena_array(c->a, struct numbered, t->n / 2 + 1);
+
+	for (uint32_t i = 0; i < t->n; i += 2) {
+		if (t->item[i]->kind != RF_RC_CONST)
+			return NULL;
+		l[i / 2] = (struct numbered){ t->item[i]->value, i };
+	}
+	qsort(l, t->n / 2, sizeof(*l), by_key);
+	return l;
 }
 
 /* Two objects of the same constant keys are equal if their values are, each for itself. */
 static bool eq_objects(struct rf_rc *c, struct rf_rc_body *b, const struct rf_rc_term *x,
 		       const struct rf_rc_term *y, struct rf_ra_loc loc)
 {
+	struct numbered *lx, *ly;
+
 	if (x->kind != RF_RC_OBJECT || y->kind != RF_RC_OBJECT || x->n != y->n || x->n == 0)
 		return false;
-	for (uint32_t i = 0; i < x->n; i += 2)
-		if (x->item[i]->kind != RF_RC_CONST || !field(y, x->item[i]->value))
+	lx = sorted_fields(c, x);
+	ly = sorted_fields(c, y);
+	for (uint32_t i = 0; i < x->n / 2; i++)
+		if (!lx || !ly || !rf_rv_eq(lx[i].key, ly[i].key))
 			return false;
-	for (uint32_t i = 0; i < x->n; i += 2)
-		eq_goal(c, b, x->item[i + 1], field(y, x->item[i]->value), loc);
+	for (uint32_t i = 0; i < x->n / 2; i++)
+		eq_goal(c, b, x->item[lx[i].at + 1], y->item[ly[i].at + 1], loc);
 	return true;
 }
 
@@ -745,6 +717,16 @@ static void eq_goal(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *x,
 	g->b = y;
 }
 
+static void check_shadow(struct rf_rc *c, const struct rf_ra_term *t, struct rf_ra_loc loc)
+{
+	bool root = t->kind == RF_RA_VAR && (rf_str_is(t->name, "input") || rf_str_is(t->name, "data"));
+
+	if (root && c->module && (c->module->v1 || c->strict))
+		rf_ra_complain(c->errors, "rego_compile_error", c->module, loc,
+			       "variables must not shadow %.*s (use a different variable name)",
+			       RF_STR(t->name));
+}
+
 static void term_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
 		      struct rf_rc_body *b)
 {
@@ -754,8 +736,11 @@ static void term_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra
 
 	if (is_call_of(t, "assign") && t->n == 3) {
 		y = rf_rc_term(c, s, t->item[2]);
-		declare_pattern(c, s, t->item[1]);
+		check_shadow(c, t->item[1], e->loc);
+		declare_pattern(c, s, t->item[1], RF_RC_BY_ASSIGN, e->loc);
 		x = rf_rc_term(c, s, t->item[1]);
+		if (x->kind == RF_RC_VAR && y->kind == RF_RC_CONST)
+			x->var->constant = y;
 		if (x->kind == RF_RC_REF || x->kind == RF_RC_CALL || x->kind == RF_RC_CONST)
 			rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
 				       "cannot assign to %s", x->kind == RF_RC_REF ? "ref" : "term");
@@ -768,6 +753,7 @@ static void term_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra
 		eq_goal(c, b, x, y, e->loc);
 		return;
 	}
+	c->statement = t;
 	x = rf_rc_term(c, s, t);
 	if (is_last_argument_output(x)) {
 		y = x->item[--x->n];
@@ -785,8 +771,8 @@ static void each_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra
 	struct rf_rc_goal *g;
 
 	if (e->key)
-		declare_pattern(c, s, e->key);
-	declare_pattern(c, s, e->value);
+		declare_pattern(c, s, e->key, RF_RC_BY_NAME, e->loc);
+	declare_pattern(c, s, e->value, RF_RC_BY_NAME, e->loc);
 	g = add_goal(c, b, RF_RC_EACH, e->loc);
 	g->b = domain;
 	g->key = e->key ? rf_rc_term(c, s, e->key) : NULL;
@@ -805,7 +791,15 @@ static void every_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 	rf_rc_declare_all(c, g->scope, e->value);
 	g->key = e->key ? rf_rc_term(c, g->scope, e->key) : NULL;
 	g->a = rf_rc_term(c, g->scope, e->value);
-	g->body = rf_rc_body(c, rf_rc_scope(c, g->scope, false), e->body);
+	for (struct rf_rc_var *v = g->scope->vars; v; v = v->next) {
+		v->by = v->wild ? RF_RC_BY_NAME : RF_RC_BY_EVERY;
+		v->loc = e->loc;
+	}
+	struct rf_rc_scope *inner = rf_rc_scope(c, g->scope, false);
+
+	g->body = rf_rc_body(c, inner, e->body);
+	rf_rc_check_unused(c, inner);
+	rf_rc_check_unused(c, g->scope);
 }
 
 static void expr_goals(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
@@ -819,7 +813,7 @@ static void expr_goals(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 		break;
 	case RF_RA_EXPR_SOME:
 		for (uint32_t i = 0; i < e->n_vars; i++)
-			declare_pattern(c, s, e->vars[i]);
+			declare_pattern(c, s, e->vars[i], RF_RC_BY_SOME, e->loc);
 		break;
 	case RF_RA_EXPR_SOME_IN:
 		each_goal(c, s, e, b);
@@ -830,8 +824,8 @@ static void expr_goals(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 	case RF_RA_EXPR_NOT_BODY:
 		g = add_goal(c, b, RF_RC_NOT, e->loc);
 		g->scope = rf_rc_scope(c, s, true);
-		struct rf_rc_body *inner = rf_rc_body(c, g->scope, e->body);
-		b->goal[b->n - 1].body = inner;
+		g->body = rf_rc_body(c, g->scope, e->body);
+		rf_rc_check_unused(c, g->scope);
 		break;
 	case RF_RA_EXPR_OR:
 	case RF_RA_EXPR_AND:
@@ -840,29 +834,103 @@ static void expr_goals(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 		g->other_scope = rf_rc_scope(c, s, true);
 		g->body = rf_rc_body(c, g->scope, e->body);
 		g->other = rf_rc_body(c, g->other_scope, e->other);
+		rf_rc_check_unused(c, g->scope);
+		rf_rc_check_unused(c, g->other_scope);
 		break;
 	}
 }
 
-/* As OPA has it, what a negated call is given is computed outside of the negation: if that is undefined,
- * so is the whole, not true. */
-static void hoist_operands(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
-			   struct rf_rc_term *call, struct rf_rc_body *b, uint32_t index)
+struct hoisting {
+	struct rf_rc *c;
+	const struct rf_ra_expr *e;
+	struct rf_rc_with *with;
+	struct rf_rc_body *body;
+	uint32_t index;
+};
+
+static bool has_wild(const struct rf_rc_term *t)
 {
-	for (uint32_t i = 0; call->kind == RF_RC_CALL && i < call->n; i++) {
-		struct rf_rc_term *operand = call->item[i];
+	if (t->kind == RF_RC_VAR)
+		return t->var->wild;
+	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++)
+		if (has_wild(t->item[i]))
+			return true;
+	return false;
+}
+
+static void hoist_parts(struct hoisting *h, struct rf_rc_term *t, bool refs);
+
+/* The value of *t is computed before the negation. */
+static void hoist_one(struct hoisting *h, struct rf_rc_term **t)
+{
+	struct rf_rc_term *was = *t;
+	struct rf_rc_goal *g;
+
+	if (was->kind == RF_RC_ARRAY || was->kind == RF_RC_SET || was->kind == RF_RC_OBJECT) {
+		hoist_parts(h, was, true);
+		return;
+	}
+	if ((was->kind != RF_RC_REF && was->kind != RF_RC_CALL) || has_wild(was))
+		return;
+	*t = var_term(h->c, rf_rc_temp(h->c), was->loc);
+	g = add_goal(h->c, h->body, RF_RC_EQ, h->e->loc);
+	g->a = *t;
+	g->b = was;
+	g->expr = h->index + 1;
+	g->with = h->with;
+	g->n_with = h->e->n_with;
+}
+
+/* refs: also references that are parts themselves, not only what lies inside of them. */
+static void hoist_parts(struct hoisting *h, struct rf_rc_term *t, bool refs)
+{
+	for (uint32_t i = t->kind == RF_RC_REF; t->kind != RF_RC_COMP && i < t->n; i++) {
+		if (!refs && t->item[i]->kind == RF_RC_REF)
+			hoist_parts(h, t->item[i], true);
+		else
+			hoist_one(h, &t->item[i]);
+	}
+}
+
+/* As OPA has it, what a negated expression is made of is computed outside of the negation: if that is undefined, so is
+ * the whole, not true. The references that a module's `==` compares are the exception: it becomes `=`
+ * there, and those stay inside. */
+static void hoist_operands(struct rf_rc *c, const struct rf_ra_expr *e, struct rf_rc_with *with,
+			   struct rf_rc_term *t, struct rf_rc_body *b, uint32_t index)
+{
+	struct hoisting h = { .c = c, .e = e, .with = with, .body = b, .index = index };
+	bool equal = t->kind == RF_RC_CALL && t->builtin && strcmp(t->builtin->name, "equal") == 0;
+
+	hoist_parts(&h, t, !equal || !c->group);
+}
+
+/* Values that several goals share are computed once, before them. */
+static void share_withs(struct rf_rc *c, const struct rf_ra_expr *e, struct rf_rc_with *with,
+			struct rf_rc_body *b, uint32_t index)
+{
+	for (uint32_t i = 0; i < e->n_with; i++) {
+		struct rf_rc_term *v = with[i].value;
 		struct rf_rc_goal *g;
 
-		if (operand->kind != RF_RC_REF && operand->kind != RF_RC_CALL)
+		if (!v || v->kind == RF_RC_CONST || v->kind == RF_RC_VAR)
 			continue;
-		call->item[i] = var_term(c, rf_rc_temp(c), operand->loc);
+		with[i].value = var_term(c, rf_rc_temp(c), v->loc);
 		g = add_goal(c, b, RF_RC_EQ, e->loc);
-		g->a = call->item[i];
-		g->b = operand;
+		g->a = with[i].value;
+		g->b = v;
 		g->expr = index + 1;
-		if (e->n_with)
-			add_withs(c, s, e, g);
 	}
+}
+
+/* not x, read where `not { ... }` can be read, too. */
+static bool is_plain_not(const struct rf_ra_expr *e)
+{
+	const struct rf_ra_expr *x;
+
+	if (e->kind != RF_RA_EXPR_NOT_BODY || e->braces || e->negated || e->body->n != 1)
+		return false;
+	x = e->body->expr[0];
+	return x->kind == RF_RA_EXPR_TERM && !x->negated && x->n_with == 0;
 }
 
 /* One expression may be several goals; negation and `with` are around all of them. */
@@ -871,7 +939,26 @@ static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 {
 	struct rf_rc_body inner = { 0 };
 	struct rf_rc_goal *g;
+	struct rf_ra_expr plain;
+	struct rf_rc_with *with = NULL;
+	bool inside = is_plain_not(e); /* of this kind even the operands are inside */
 
+	if (inside) {
+		plain = *e;
+		plain.kind = RF_RA_EXPR_TERM;
+		plain.term = e->body->expr[0]->term;
+		plain.negated = true;
+		e = &plain;
+	}
+	if (e->kind == RF_RA_EXPR_TERM && is_call_of(e->term, "print") && !function_of(c, e->term->item[0])) {
+		items(c, s, e->term, 1); /* nobody reads what it would print, but the names are used */
+		return;
+	}
+	if (e->negated && e->kind == RF_RA_EXPR_TERM && is_call_of(e->term, "assign")) {
+		rf_ra_complain(c->errors, "rego_compile_error", c->module, e->loc,
+			       "cannot assign vars inside negated expression");
+		return;
+	}
 	if (!e->negated && e->n_with == 0) {
 		uint32_t from = b->n;
 
@@ -881,8 +968,14 @@ static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 		return;
 	}
 	expr_goals(c, s, e, &inner);
-	if (e->negated && inner.n == 1 && inner.goal[0].kind == RF_RC_TEST)
-		hoist_operands(c, s, e, inner.goal[0].a, b, index);
+	if (e->n_with)
+		with = withs(c, s, e);
+	if (e->n_with > RF_RC_WITH_MAX)
+		return;
+	if (e->negated || inner.n > 1)
+		share_withs(c, e, with, b, index);
+	if (e->negated && !inside && inner.n == 1 && inner.goal[0].kind == RF_RC_TEST)
+		hoist_operands(c, e, with, inner.goal[0].a, b, index);
 	if (e->negated) {
 		struct rf_rc_body *body = rf_arena_new(c->a, struct rf_rc_body);
 
@@ -890,23 +983,87 @@ static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 		inner = (struct rf_rc_body){ 0 };
 		g = add_goal(c, &inner, RF_RC_NOT, e->loc);
 		g->strict = true;
+		g->inside = inside;
 		g->body = body;
 	}
 	for (uint32_t i = 0; i < inner.n; i++) {
 		g = add_goal(c, b, inner.goal[i].kind, inner.goal[i].loc);
 		*g = inner.goal[i];
 		g->expr = index + 1;
-		if (e->n_with)
-			add_withs(c, s, e, g);
+		g->with = with;
+		g->n_with = e->n_with;
 	}
+}
+
+static void computed_names(struct rf_rc *c, struct rf_rc_names *l)
+{
+	for (const struct rf_rc_computed *p = c->computed; p; p = p->next)
+		names_in(c, p->term, false, l);
+}
+
+/* used: names outside of it that belong to it. */
+static struct rf_rc_body *body_with(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
+				    struct rf_rc_names *used)
+{
+	struct rf_rc_body *r = rf_arena_new(c->a, struct rf_rc_body);
+
+	introduce(c, s, b, used);
+	for (uint32_t i = 0; i < b->n; i++)
+		whole_expr(c, s, b->expr[i], r, i);
+	return r;
 }
 
 struct rf_rc_body *rf_rc_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b)
 {
-	struct rf_rc_body *r = rf_arena_new(c->a, struct rf_rc_body);
+	struct rf_rc_names used = { 0 };
 
-	introduce(c, s, b);
-	for (uint32_t i = 0; i < b->n; i++)
-		whole_expr(c, s, b->expr[i], r, i);
+	return body_with(c, s, b, &used);
+}
+
+struct rf_rc_body *rf_rc_rule_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
+				   const struct rf_ra_rule *head, const struct rf_ra_term *value)
+{
+	struct rf_rc_names used = { 0 };
+	struct rf_rc_body *r;
+
+	computed_names(c, &used);
+	for (uint32_t i = c->ground; head->ref->kind == RF_RA_REF && i < head->ref->n; i++)
+		names_in(c, head->ref->item[i], false, &used);
+	names_in(c, value, false, &used);
+	r = body_with(c, s, b, &used);
+	for (const struct rf_rc_computed *p = c->computed; p; p = p->next)
+		eq_goal(c, r, p->var, rf_rc_term(c, s, p->term), p->term->loc);
 	return r;
+}
+
+static bool is_pattern(const struct rf_ra_term *t)
+{
+	return t->kind == RF_RA_VALUE || t->kind == RF_RA_VAR;
+}
+
+struct rf_rc_term *rf_rc_argument(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_term *t)
+{
+	struct rf_rc_computed *p;
+	struct rf_rc_term *r;
+
+	if (is_pattern(t))
+		return rf_rc_term(c, s, t);
+	if (t->kind == RF_RA_CALL)
+		rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
+			       "rule arguments cannot contain calls");
+	if (t->kind == RF_RA_ARRAY || t->kind == RF_RA_OBJECT) {
+		r = rf_rc_new(c, t->kind == RF_RA_ARRAY ? RF_RC_ARRAY : RF_RC_OBJECT, t->loc);
+		r->n = t->n;
+		r->item = rf_arena_array(c->a, struct rf_rc_term *, t->n + 1);
+		for (uint32_t i = 0; i < t->n; i++)
+			r->item[i] = t->kind == RF_RA_OBJECT && i % 2 == 0 ? rf_rc_term(c, s, t->item[i]) :
+									     rf_rc_argument(c, s, t->item[i]);
+		return t->kind == RF_RA_OBJECT ? without_repeated_keys(c, r) : r;
+	}
+	p = rf_arena_new(c->a, struct rf_rc_computed);
+	*p = (struct rf_rc_computed){ .var = var_term(c, rf_rc_temp(c), t->loc),
+				      .term = t,
+				      .next = c->computed };
+	c->computed = p;
+	return p->var;
 }

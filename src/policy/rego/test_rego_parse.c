@@ -308,7 +308,7 @@ static void packages_and_imports_are_read(void **state)
 	refused(RF_RA_V1, "import data.if", "must not end with a keyword, got: if");
 	refused(RF_RA_V1, "import data.x as in", "unexpected in keyword: expected var");
 	refused(RF_RA_V1, "import future.keywords.foo", "unexpected keyword, must be one of");
-	refused(RF_RA_V1, "import rego.v2", "invalid import `rego.v2`, must be `rego.v1`");
+	refused(RF_RA_V1, "import rego.v3", "invalid import `rego.v3`, must be one of: `rego.v1`, `rego.v2`");
 	refused(RF_RA_V1, "package q", "unexpected package");
 }
 
@@ -335,6 +335,23 @@ static void metadata_goes_to_what_follows(void **state)
 	refused(RF_RA_V1, "# METADATA\n# scope: moon\nq := 1", "invalid annotation scope 'moon'");
 	refused(RF_RA_V1, "# METADATA\n# title: a: b\nq := 1", "yaml:");
 	refused(RF_RA_V1, "# METADATA\n#\nq := 1", "expected METADATA block, found whitespace");
+}
+
+static void a_rule_may_have_several_blocks_of_metadata(void **state)
+{
+	struct parsed p = parse("package p\n# METADATA\n# title: a\n\n# METADATA\n# title: b\n\n"
+				"# METADATA\n# title: c\nq := 1\n",
+				RF_RA_V1);
+	struct rf_rv title;
+
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(p.m->n_rules, 1);
+	assert_int_equal(p.m->rule[0]->n_metadata, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(rf_rv_get_str(p.m->rule[0]->metadata[i], RF_LIT("title"), &title));
+		assert_int_equal(title.s[0], 'a' + i);
+	}
+	done(&p);
 }
 
 static void what_v1_asks_of_rules_is_checked_all_at_once(void **state)
@@ -579,6 +596,7 @@ int main(void)
 		cmocka_unit_test(wildcards_are_all_different),
 		cmocka_unit_test(packages_and_imports_are_read),
 		cmocka_unit_test(metadata_goes_to_what_follows),
+		cmocka_unit_test(a_rule_may_have_several_blocks_of_metadata),
 		cmocka_unit_test(what_v1_asks_of_rules_is_checked_all_at_once),
 		cmocka_unit_test(other_faults_of_rules_are_refused),
 		cmocka_unit_test(errors_show_the_place),

@@ -502,10 +502,6 @@ static void what_is_not_json_is_refused_with_its_place(void **state)
 		{ "\"\xff\"", "JSON, line 1, column 2: byte 0xff is not valid UTF-8" },
 		{ "\"\xc3\"", "JSON, line 1, column 2: byte 0xc3 is not valid UTF-8" },
 		{ "\"\xed\xa0\x80\"", "JSON, line 1, column 2: byte 0xed is not valid UTF-8" },
-		{ "{\"a\":1,\"b\":2,\n\"a\":3}",
-		  "JSON, line 2, column 1: key \"a\" appears twice in one object" },
-		{ "{\"a\":1,\"\\u0061\":3}",
-		  "JSON, line 1, column 18: key \"a\" appears twice in one object" },
 		{ "1e10001",
 		  "JSON, line 1, column 1: a number of more than 1000 digits or an exponent "
 		  "beyond 10000" },

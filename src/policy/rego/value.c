@@ -9,6 +9,37 @@ _Static_assert(sizeof(struct rf_rv_pair) == 2 * sizeof(struct rf_rv),
 
 /* --- comparing --- */
 
+static inline uint64_t load8(const char *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint32_t load4(const char *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Keys are short, and a call of memcmp costs more than looking: both ends, which overlap or touch. */
+static inline bool same_text(const char *a, const char *b, size_t n)
+{
+	if (n > 16)
+		return memcmp(a, b, n) == 0;
+	if (n >= 8)
+		return load8(a) == load8(b) && load8(a + n - 8) == load8(b + n - 8);
+	if (n >= 4)
+		return load4(a) == load4(b) && load4(a + n - 4) == load4(b + n - 4);
+	for (size_t i = 0; i < n; i++)
+		if (a[i] != b[i])
+			return false;
+	return true;
+}
+
 static inline int cmp_str(struct rf_rv a, struct rf_rv b)
 {
 	uint32_t n = RF_MIN(a.n, b.n);
@@ -82,7 +113,7 @@ bool rf_rv_eq(struct rf_rv a, struct rf_rv b)
 	case RF_RV_NUMBER:
 		return !a.big && !b.big ? a.i == b.i : rf_rn_cmp(a, b) == 0;
 	case RF_RV_STRING:
-		return a.n == b.n && (a.s == b.s || a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
+		return a.n == b.n && (a.s == b.s || same_text(a.s, b.s, a.n));
 	case RF_RV_ARRAY:
 	case RF_RV_SET:
 		return a.n == b.n && eq_items(a.items, b.items, a.n);
@@ -179,9 +210,7 @@ static const struct rf_rv_pair *find_str_among_few(struct rf_rv object, struct r
 	const struct rf_rv_pair *p = object.pairs, *end = p + object.n;
 
 	for (; p < end; p++)
-		if (p->key.n == key.n && p->key.type == RF_RV_STRING &&
-		    (key.n == 0 ||
-		     (p->key.s[0] == key.p[0] && memcmp(p->key.s, key.p, key.n) == 0)))
+		if (p->key.n == key.n && p->key.type == RF_RV_STRING && same_text(p->key.s, key.p, key.n))
 			return p;
 	return NULL;
 }
@@ -399,7 +428,7 @@ bool rf_rv_copy_str(struct rf_arena *a, struct rf_str s, struct rf_rv *ret)
 	if (s.n > UINT32_MAX)
 		return false;
 	if (s.n > 0) {
-		p = rf_arena_try(a, s.n);
+		p = rf_arena_try_raw(a, s.n);
 		if (p == NULL)
 			return false;
 		memcpy(p, s.p, s.n);
@@ -416,7 +445,7 @@ static bool copy_items(struct rf_arena *a, const struct rf_rv *from, size_t n,
 	*ret = NULL;
 	if (n == 0)
 		return true;
-	to = rf_arena_try(a, n * sizeof(*to));
+	to = rf_arena_try_raw(a, n * sizeof(*to));
 	if (to == NULL)
 		return false;
 	for (size_t i = 0; i < n; i++)
@@ -466,7 +495,7 @@ static bool make_room(struct rf_rv_grow *g, struct rf_arena *a, uint32_t stride)
 		return true;
 	if (g->room > UINT32_MAX / 8)
 		return false;
-	items = rf_arena_try(a, (size_t)room * stride * sizeof(*items));
+	items = rf_arena_try_raw(a, (size_t)room * stride * sizeof(*items));
 	if (items == NULL)
 		return false;
 	if (g->n > 0)
@@ -631,7 +660,7 @@ bool rf_rv_merge(struct rf_arena *a, struct rf_rv base, struct rf_rv over, struc
 		*ret = base;
 		return true;
 	}
-	pairs = rf_arena_try(a, ((size_t)base.n + over.n) * sizeof(*pairs));
+	pairs = rf_arena_try_raw(a, ((size_t)base.n + over.n) * sizeof(*pairs));
 	if (pairs == NULL)
 		return false;
 	while (i < base.n || j < over.n) {

@@ -119,8 +119,9 @@ bool rf_rv_grown_object(struct rf_rv_grow *g, struct rf_arena *a, struct rf_rv *
 bool rf_rv_merge(struct rf_arena *a, struct rf_rv base, struct rf_rv over, struct rf_rv *ret);
 
 /* --- in and out --- */
-/* JSON text straight into values (no rf_json in between), as strict as codec/json.h: RF_BAD_REQUEST with
- * line and column, RF_TOO_LARGE when the arena is full. Objects have no cap on members.
+/* JSON text straight into values (no rf_json in between), as strict as codec/json.h but that of two equal
+ * keys the later one counts: RF_BAD_REQUEST with line and column, RF_TOO_LARGE when the arena is full.
+ * Objects have no cap on members.
  * Strings without escapes and the text of numbers POINT INTO text, which must outlive the value (or use
  * rf_rv_copy). */
 int rf_rv_parse_json(struct rf_arena *a, struct rf_str text, struct rf_rv *ret, struct rf_err *err);

@@ -321,7 +321,7 @@ static size_t room_for(const struct reader *r)
 static bool read_escaped(struct reader *r, const char *begin, size_t slot)
 {
 	size_t before = (size_t)(r->at - begin);
-	char *p = rf_arena_try(r->arena, before + room_for(r)), *w = p;
+	char *p = rf_arena_try_raw(r->arena, before + room_for(r)), *w = p;
 
 	if (p == NULL)
 		return fail_memory(r);
@@ -375,7 +375,7 @@ static bool leave(struct reader *r, size_t base, struct rf_rv **ret)
 
 	*ret = NULL;
 	if (n > 0) {
-		*ret = rf_arena_try(r->arena, n * sizeof(**ret));
+		*ret = rf_arena_try_raw(r->arena, n * sizeof(**ret));
 		if (*ret == NULL)
 			return fail_memory(r);
 		memcpy(*ret, r->open + base, n * sizeof(**ret));
@@ -418,22 +418,7 @@ static bool read_array(struct reader *r, size_t slot)
 	}
 }
 
-/* n keys of which two are equal, from the stack of what was open: they are still there. */
-static bool fail_duplicate(struct reader *r, size_t base, uint32_t n)
-{
-	struct rf_rv_grow seen = { 0 };
-	struct rf_rv key = RF_RV_NIL;
-	bool new = true;
-
-	for (uint32_t i = 0; new &&i < n; i++) {
-		key = r->open[base + (size_t)i * 2];
-		if (!rf_rv_add(&seen, r->arena, key, &new))
-			return fail_memory(r);
-	}
-	return fail_at(r, key.s >= r->start && key.s <= r->end ? key.s - 1 : r->at - 1,
-		       "key \"%.*s\" appears twice in one object", (int)RF_MIN(key.n, 100u), key.s);
-}
-
+/* Of two equal keys the later one counts, as in OPA. */
 static bool close_object(struct reader *r, size_t base, size_t slot)
 {
 	uint32_t n = (uint32_t)((r->n - base) / 2);
@@ -442,7 +427,7 @@ static bool close_object(struct reader *r, size_t base, size_t slot)
 	if (!leave(r, base, &items))
 		return false;
 	r->open[slot] = rf_rv_object((struct rf_rv_pair *)items, n, NULL);
-	return r->open[slot].n == n || fail_duplicate(r, base, n);
+	return true;
 }
 
 static bool read_member(struct reader *r)
@@ -544,7 +529,7 @@ int rf_rv_parse_json(struct rf_arena *a, struct rf_str text, struct rf_rv *ret, 
 
 static bool from_array(struct rf_arena *a, const struct rf_json *v, struct rf_rv *ret)
 {
-	struct rf_rv *items = rf_arena_try(a, RF_MAX(v->n, 1u) * sizeof(*items));
+	struct rf_rv *items = rf_arena_try_raw(a, RF_MAX(v->n, 1u) * sizeof(*items));
 
 	if (items == NULL)
 		return false;
@@ -557,7 +542,7 @@ static bool from_array(struct rf_arena *a, const struct rf_json *v, struct rf_rv
 
 static bool from_object(struct rf_arena *a, const struct rf_json *v, struct rf_rv *ret)
 {
-	struct rf_rv_pair *pairs = rf_arena_try(a, RF_MAX(v->n, 1u) * sizeof(*pairs));
+	struct rf_rv_pair *pairs = rf_arena_try_raw(a, RF_MAX(v->n, 1u) * sizeof(*pairs));
 
 	if (pairs == NULL)
 		return false;
