@@ -106,16 +106,21 @@ default_resources := [
 	"deviceclass.resource.kubernetes.io/*",
 ]
 
-resources := parameter("gpuResources", default_resources)
+resources := sorted_out(parameter("gpuResources", default_resources))
 
-asks_in(s, patterns) := [ask |
-	names := sorted_out(patterns)
+# Everything that containers, and the pod as a whole, ask for and limit, by its name in lower case.
+amounts_in(s) := [{"name": lower(resource), "ask": ask} |
 	some owner in array.concat(containers_in(s), [{"list": "pod", "is": s}])
 	some part in ["limits", "requests"]
 	some resource, value in owner.is.resources[part]
-	fits(lower(resource), names)
 	not zero(value)
 	ask := {"owner": owner, "part": part, "resource": resource, "value": value}
+]
+
+# sorted: as sorted_out gives it.
+asks_in(s, sorted) := [amount.ask |
+	some amount in amounts_in(s)
+	fits(amount.name, sorted)
 ]
 
 # Which claims are for GPUs cannot be told from the pod, so all are taken for it.

@@ -100,8 +100,8 @@ test_like if {
 
 test_on if {
 	gpu.on(true)
-	gpu.on("false")
-	gpu.on(0)
+	gpu.on(input) with input as "false"
+	gpu.on(input) with input as 0
 	not gpu.on(false)
 	not gpu.on(null)
 }

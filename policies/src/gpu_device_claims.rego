@@ -44,7 +44,7 @@ allowed := gpu.parameter("allowed", [])
 violation contains {"msg": msg} if {
 	some [name, v] in requests
 	class := object.get(v, "deviceClassName", "")
-	not gpu.like(class, allowed)
+	not gpu.fits(class, gpu.sorted_out(allowed))
 	msg := sprintf(
 		"%s, request %s: deviceClassName %s is none of %s; use one of these",
 		[gpu.subject, gpu.show(name), gpu.show(class), gpu.show(allowed)],
@@ -72,9 +72,9 @@ violation contains {"msg": msg} if {
 # A class can be asked for as a resource of a container, too.
 violation contains {"msg": msg} if {
 	gpu.judged
-	some ask in gpu.asks_in(gpu.spec, ["deviceclass.resource.kubernetes.io/*"])
+	some ask in gpu.asks_in(gpu.spec, gpu.sorted_out(["deviceclass.resource.kubernetes.io/*"]))
 	class := trim_prefix(lower(ask.resource), "deviceclass.resource.kubernetes.io/")
-	not gpu.like(class, allowed)
+	not gpu.fits(class, gpu.sorted_out(allowed))
 	msg := sprintf(
 		"%s: asks for device class %s, which is none of %s; use one of these",
 		[gpu.subject, gpu.show(class), gpu.show(allowed)],

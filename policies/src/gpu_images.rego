@@ -51,27 +51,29 @@ entry(prefix) := lower(plain) if {
 	is_host(plain)
 } else := full(trim_right(prefix, "/"))
 
-below(repo, prefix) if repo == entry(prefix)
+entries := {entry(prefix) | some prefix in gpu.parameter("allowed", [])}
 
-below(repo, prefix) if startswith(repo, concat("", [entry(prefix), "/"]))
+beginnings := {concat("", [e, "/"]) | some e in entries}
 
-allowed(image) if {
-	repo := repository(image)
-	some prefix in gpu.parameter("allowed", [])
-	below(repo, prefix)
-}
+allowed(image) if repository(image) in entries
 
-images contains [gpu.where(x), object.get(x.is, "image", "")] if {
+allowed(image) if strings.any_prefix_match(repository(image), beginnings)
+
+images contains {"container": x, "image": object.get(x.is, "image", "")} if {
 	judged
 	some x in gpu.containers
 }
 
 # A volume can be an image as well.
-images contains [sprintf("volume %s", [gpu.show(v.name)]), object.get(v.image, "reference", "")] if {
+images contains {"volume": v, "image": object.get(v.image, "reference", "")} if {
 	judged
 	some v in gpu.spec.volumes
 	gpu.on(v.image)
 }
+
+where(i) := gpu.where(i.container)
+
+where(i) := sprintf("volume %s", [gpu.show(i.volume.name)])
 
 wrong(image) := "is no name of an image that can be read in one way only; write it as registry/repository:tag or with a digest" if {
 	not well_formed(image)
@@ -83,8 +85,9 @@ wrong(image) := "is no name of an image that can be read in one way only; write 
 }
 
 violation contains {"msg": msg} if {
-	some [where, image] in images
-	msg := sprintf("%s, %s: image %s %s", [gpu.subject, where, gpu.show(image), wrong(image)])
+	some i in images
+	why := wrong(i.image)
+	msg := sprintf("%s, %s: image %s %s", [gpu.subject, where(i), gpu.show(i.image), why])
 }
 
 judged if {

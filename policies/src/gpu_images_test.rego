@@ -24,11 +24,12 @@ test_entry if {
 	gpu_images.entry("localhost:5000") == "localhost:5000"
 }
 
-test_below if {
-	gpu_images.below("nvcr.io/a", "nvcr.io")
-	not gpu_images.below("nvcr.io.evil/a", "nvcr.io")
-	not gpu_images.below("nvcr.io/ab", "nvcr.io/a")
-	not gpu_images.below("nvcr.io/a", "nvcr.io/a/b")
+test_allowed if {
+	gpu_images.allowed("nvcr.io/a") with input as {"parameters": {"allowed": ["nvcr.io"]}}
+	gpu_images.allowed("nvcr.io/a:1") with input as {"parameters": {"allowed": ["nvcr.io/a"]}}
+	not gpu_images.allowed("nvcr.io.evil/a") with input as {"parameters": {"allowed": ["nvcr.io"]}}
+	not gpu_images.allowed("nvcr.io/ab") with input as {"parameters": {"allowed": ["nvcr.io/a"]}}
+	not gpu_images.allowed("nvcr.io/a") with input as {"parameters": {"allowed": ["nvcr.io/a/b"]}}
 }
 
 test_empty_entry_allows_nothing if count(violations(pod({"resourceClaims": [{}], "containers": [{"image": "evil.example/x"}]}), {"allowed": ["", "/"]})) == 1

@@ -13,7 +13,7 @@ default_counted := [
 most := gpu.parameter("max", 8)
 
 counted := [ask |
-	some ask in gpu.asks_in(gpu.spec, gpu.parameter("countedResources", default_counted))
+	some ask in gpu.asks_in(gpu.spec, gpu.sorted_out(gpu.parameter("countedResources", default_counted)))
 ]
 
 # Limit and request of one resource are the same devices.
@@ -77,7 +77,7 @@ number(v) := 1 if {
 	gpu.whole(v.count)
 } else := 1000000
 
-class_counts(v) if gpu.like(object.get(v, "deviceClassName", ""), gpu.parameter("deviceClasses", ["*"]))
+class_counts(v) if gpu.fits(object.get(v, "deviceClassName", ""), gpu.sorted_out(gpu.parameter("deviceClasses", ["*"])))
 
 requested(s) := sum([n |
 	some r in s.devices.requests

@@ -14,7 +14,7 @@ is_metrics(p) if sprintf("%v", [p]) in ports
 
 is_metrics(p) if {
 	is_string(p)
-	gpu.like(lower(p), names)
+	gpu.fits(lower(p), gpu.sorted_out(names))
 }
 
 judged if {

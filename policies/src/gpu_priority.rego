@@ -14,7 +14,7 @@ fits(c) if c in allowed
 
 fits(c) if {
 	not startswith(lower(c), "system-")
-	gpu.like(c, allowed)
+	gpu.fits(c, gpu.sorted_out(allowed))
 }
 
 violation contains {"msg": msg} if {

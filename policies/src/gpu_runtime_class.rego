@@ -23,7 +23,7 @@ violation contains {"msg": msg} if {
 violation contains {"msg": msg} if {
 	gpu.judged
 	not gpu.wanted
-	gpu.like(lower(class), gpu.parameter("gpuClasses", ["nvidia*"]))
+	gpu.fits(lower(class), gpu.sorted_out(gpu.parameter("gpuClasses", ["nvidia*"])))
 	msg := sprintf(
 		"%s: runtimeClassName %s hands out cards, and the pod asks for none; leave it out, or ask for GPUs in resources.limits",
 		[gpu.subject, gpu.show(class)],

@@ -67,7 +67,7 @@ covered(net) if {
 	selects(p)
 }
 
-covered(net) if gpu.like(net, gpu.parameter("trustedNetworks", []))
+covered(net) if gpu.fits(net, gpu.sorted_out(gpu.parameter("trustedNetworks", [])))
 
 # Expressions are not worked out here: a policy with some is taken as one for other pods.
 selects(p) if {
@@ -122,7 +122,7 @@ unreadable(text) if regex.match(`["{}]`, substring(trim_space(text), 0, 1))
 
 violation contains {"msg": msg} if {
 	judged
-	some ask in gpu.asks_in(gpu.spec, gpu.parameter("rdmaResources", default_rdma))
+	some ask in gpu.asks_in(gpu.spec, gpu.sorted_out(gpu.parameter("rdmaResources", default_rdma)))
 	count(networks) == 0
 	msg := sprintf(
 		"%s: asks for %s and does not say for which network, so no policy can cover it; name it in annotation k8s.v1.cni.cncf.io/networks",

@@ -8,7 +8,7 @@ profiles := [lower(p) | some p in gpu.parameter("allowedMigProfiles", [])]
 
 violation contains {"msg": msg} if {
 	gpu.judged
-	some ask in gpu.asks_in(gpu.spec, ["nvidia.com/mig-*"])
+	some ask in gpu.asks_in(gpu.spec, gpu.sorted_out(["nvidia.com/mig-*"]))
 	profile := trim_prefix(lower(ask.resource), "nvidia.com/mig-")
 	not profile in profiles
 	msg := sprintf(
@@ -17,7 +17,7 @@ violation contains {"msg": msg} if {
 	)
 }
 
-shares := gpu.asks_in(gpu.spec, [gpu.parameter("memoryResource", "ringfence.io/gpu-memory")]) if gpu.judged
+shares := gpu.asks_in(gpu.spec, gpu.sorted_out([gpu.parameter("memoryResource", "ringfence.io/gpu-memory")])) if gpu.judged
 
 violation contains {"msg": msg} if {
 	some ask in shares
@@ -37,7 +37,7 @@ wrong(value) := "is no number of bytes; write it like 20Gi" if {
 
 violation contains {"msg": msg} if {
 	gpu.judged
-	some ask in gpu.asks_in(gpu.spec, [gpu.parameter("computeResource", "ringfence.io/gpu-compute")])
+	some ask in gpu.asks_in(gpu.spec, gpu.sorted_out([gpu.parameter("computeResource", "ringfence.io/gpu-compute")]))
 	most := gpu.parameter("maxCompute", 100)
 	not small(ask.value, most)
 	msg := sprintf(

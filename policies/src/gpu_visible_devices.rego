@@ -105,7 +105,7 @@ violation contains {"msg": msg} if {
 violation contains {"msg": msg} if {
 	annotated
 	some key, _ in gpu.pod.metadata.annotations
-	gpu.like(lower(key), gpu.parameter("deniedAnnotations", ["cdi.k8s.io/*"]))
+	gpu.fits(lower(key), gpu.sorted_out(gpu.parameter("deniedAnnotations", ["cdi.k8s.io/*"])))
 	msg := sprintf(
 		"%s: annotation %s asks the container runtime for devices by name; remove it and ask for GPUs in resources.limits",
 		[gpu.subject, gpu.show(key)],

@@ -176,6 +176,40 @@ static void each_hook(struct rf_audit *x, const struct rf_audit_check *c,
 		}
 }
 
+/* Names cards and turns nothing round. */
+static bool asks_for_cards(struct rf_str expression)
+{
+	return (rf_str_contains(expression, RF_LIT("nvidia.com/")) || rf_str_contains(expression, RF_LIT("/gpu")) ||
+		rf_str_contains(expression, RF_LIT("ringfence.io/"))) &&
+	       !rf_str_contains(expression, RF_LIT("!"));
+}
+
+/* Refuses every pod, or at least every pod with cards, while it does not answer. */
+static bool holds_cards(const struct rf_json *hook)
+{
+	const struct rf_json *only = rf_json_at(hook, "matchConditions");
+
+	if (!judges_pods(hook) || rf_str_is(rf_json_str_at(hook, "failurePolicy"), "Ignore") ||
+	    rf_json_len(rf_json_at(hook, "objectSelector", "matchLabels")) > 0 ||
+	    rf_json_len(rf_json_at(hook, "objectSelector", "matchExpressions")) > 0)
+		return false;
+	for (size_t i = 0; i < rf_json_len(only); i++)
+		if (!asks_for_cards(rf_json_str_at(rf_json_item(only, i), "expression")))
+			return false;
+	return true;
+}
+
+/* What another webhook of the same configuration holds, this one may let through. */
+static bool another_holds_cards(const struct au_obj *o)
+{
+	const struct rf_json *hooks = rf_json_at(o->o, "webhooks");
+
+	for (size_t i = 0; i < rf_json_len(hooks); i++)
+		if (holds_cards(rf_json_item(hooks, i)))
+			return true;
+	return false;
+}
+
 static void ignores_of(struct rf_audit *x, const struct rf_audit_check *c, const struct au_obj *o,
 		       const struct rf_json *hook, size_t i)
 {
@@ -184,7 +218,7 @@ static void ignores_of(struct rf_audit *x, const struct rf_audit_check *c, const
 	/* A mutating one that is skipped leaves a default out; a validating one leaves the door open. */
 	w.has_severity = o->k == AU_MUTATING;
 	w.severity = RF_AUDIT_MEDIUM;
-	if (judges_pods(hook) && rf_str_is(rf_json_str_at(hook, "failurePolicy"), "Ignore"))
+	if (judges_pods(hook) && rf_str_is(rf_json_str_at(hook, "failurePolicy"), "Ignore") && !another_holds_cards(o))
 		au_tell(x, c, &w, "while \"%.*s\" does not answer, every pod is let in unseen",
 			RF_STR(rf_json_str_at(hook, "name")));
 }

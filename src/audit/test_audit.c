@@ -49,6 +49,8 @@
 #define HOOK(kind, rest)                                                                           \
 	"{apiVersion: admissionregistration.k8s.io/v1, kind: " kind ", metadata: {name: w}, webhooks: [{name: h.example.com, "    \
 	"rules: [{apiGroups: [''], resources: [pods], operations: [CREATE]}], " rest "}]}" SEP
+#define POD_RULES "name: i.example.com, rules: [{apiGroups: [''], resources: [pods], operations: [CREATE]}]"
+#define FAIL_IF(expression) POD_RULES ", failurePolicy: Fail, matchConditions: [{name: m, expression: " expression "}]"
 #define VAP(kind, name, spec) "{apiVersion: admissionregistration.k8s.io/v1, kind: " kind ", metadata: {name: " name "}, spec: {" spec "}}" SEP
 #define CONSTRAINT(spec) "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: K8sX, metadata: {name: x}, " spec "}" SEP
 #define CLAIM(ns, name, rest)                                                                      \
@@ -231,6 +233,16 @@ static const struct one_case CASES[] = {
 		  POD_IN("monitoring", "l", "containers: [{name: p, image: 'prom-label-proxy:1'}]") },
 	{ "RF-OPS-04", NODE("n1", "", HAS_GPU), NODE("n1", "", HAS_GPU) POD(EXPORTER) },
 	{ "RF-OPS-05", HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore"), HOOK("ValidatingWebhookConfiguration", "failurePolicy: Fail") },
+	/* another webhook that holds pods with cards, by a condition that speaks of something else, or of the rest */
+	{ "RF-OPS-05", HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore}, {" FAIL_IF("'object.spec.hostNetwork'")),
+	  HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore}, {" FAIL_IF("'object.spec.containers.exists(c, \"nvidia.com/gpu\" in c.resources.limits)'")) },
+	{ "RF-OPS-05", HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore}, {" FAIL_IF("'!(\"nvidia.com/gpu\" in object.spec.containers[0].resources.limits)'")),
+	  HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore}, {" POD_RULES ", failurePolicy: Fail") },
+	/* only those with a label, or in another configuration */
+	{ "RF-OPS-05", HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore}, {" POD_RULES ", failurePolicy: Fail, objectSelector: {matchLabels: {a: b}}"),
+	  HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore}, {" POD_RULES) },
+	{ "RF-OPS-05", HOOK("ValidatingWebhookConfiguration", "failurePolicy: Ignore") HOOK("MutatingWebhookConfiguration", "failurePolicy: Fail"),
+	  HOOK("MutatingWebhookConfiguration", "failurePolicy: Fail") },
 	{ "RF-OPS-06", GPU_POD HOOK("ValidatingWebhookConfiguration", "namespaceSelector: {matchLabels: {policy: 'on'}}"),
 	  GPU_POD HOOK("ValidatingWebhookConfiguration",
 		       "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}") },

@@ -20,18 +20,30 @@ static int told(const struct rf_ra_errors *e, const char *what, const char *hint
 		       hint);
 }
 
-int rf_policy_compile(struct rf_arena *a, const struct rf_policy_files *f, struct rf_rego **ret,
-		      struct rf_err *err)
+static int compile(struct rf_arena *a, const struct rf_policy_files *f, bool covered, struct rf_rego **ret,
+		   struct rf_err *err)
 {
 	struct rf_ra_errors errors = { .arena = a };
 
 	if (f->n_other > 0)
 		return rf_fail(err, RF_BAD_REQUEST, "%.*s is neither a policy (.rego) nor data (.json, .yaml, .yml)",
 			       RF_STR(f->other[0]));
-	if (rf_rego_compile(f->source, f->n, &f->data, ret, &errors) < 0)
+	if ((covered ? rf_rego_compile_covered : rf_rego_compile)(f->source, f->n, &f->data, ret, &errors) < 0)
 		return told(&errors, "the policy",
 			    rf_policy_opt.v0 ? "" : "; policies written for OPA before 1.0 need --v0", err);
 	return 0;
+}
+
+int rf_policy_compile(struct rf_arena *a, const struct rf_policy_files *f, struct rf_rego **ret,
+		      struct rf_err *err)
+{
+	return compile(a, f, false, ret, err);
+}
+
+int rf_policy_compile_covered(struct rf_arena *a, const struct rf_policy_files *f, struct rf_rego **ret,
+			      struct rf_err *err)
+{
+	return compile(a, f, true, ret, err);
 }
 
 int rf_policy_prepare(struct rf_arena *a, struct rf_rego *r, struct rf_str query,
@@ -87,13 +99,17 @@ static const struct rf_opt OPTS[] = {
 	{ "data", 'd', RF_OPT_FLAG, &rf_policy_opt.data, NULL,
 	  "eval, bench: files and folders of policies and data follow; fmt -d: as --diff" },
 	{ "input", 'i', RF_OPT_STR, &rf_policy_opt.input, "FILE", "eval, bench: the input, JSON or YAML" },
-	{ "output", 'o', RF_OPT_STR, &rf_policy_opt.output, "json|pretty", "eval: how to print (default json)" },
+	{ "output", 'o', RF_OPT_STR, &rf_policy_opt.output, "json|pretty",
+	  "eval: how to print (default json); test --coverage: likewise (default pretty)" },
 	{ "v0", 0, RF_OPT_FLAG, &rf_policy_opt.v0, NULL, "policies are in the language of OPA before 1.0" },
 	{ "strict", 0, RF_OPT_FLAG, &rf_policy_opt.strict, NULL, "eval: an error of a builtin ends the evaluation; check: also what is unused or deprecated" },
 	{ "write", 'w', RF_OPT_FLAG, &rf_policy_opt.write, NULL, "fmt: change the files" },
 	{ "diff", 0, RF_OPT_FLAG, &rf_policy_opt.diff, NULL, "fmt: show what would change, exit 1 if anything" },
 	{ "verbose", 'v', RF_OPT_FLAG, &rf_policy_opt.verbose, NULL,
 	  "conformance, test, podsecurity: every case by name" },
+	{ "coverage", 'c', RF_OPT_FLAG, &rf_policy_opt.coverage, NULL, "test: also which lines the tests evaluated" },
+	{ "threshold", 0, RF_OPT_STR, &rf_policy_opt.threshold, "PERCENT",
+	  "test: exit 1 if the tests evaluate fewer of the lines; implies --coverage" },
 	{ "level", 0, RF_OPT_STR, &rf_policy_opt.level, "baseline|restricted|privileged",
 	  "podsecurity: judge manifests by this level" },
 	{ "version", 0, RF_OPT_STR, &rf_policy_opt.version, "vX.Y",
@@ -107,7 +123,7 @@ static const struct rf_opt OPTS[] = {
 const struct rf_verb RF_VERB_POLICY = {
 	.name = "policy",
 	.summary = "Check, ask, test and measure policies written in Rego",
-	.usage = "check FILES | eval -d FILES [-i INPUT] QUERY | test FILES | fmt [-w|-d] FILES | bench -d FILES "
+	.usage = "check FILES | eval -d FILES [-i INPUT] QUERY | test [--coverage] FILES | fmt [-w|-d] FILES | bench -d FILES "
 		 "[-i INPUT] QUERY | bench --review FILE FILES | conformance DIR | "
 		 "podsecurity [--level L [--version V]] FILES | verify DIR",
 	.details = "FILES are files and folders. Of a folder all .rego files are read; eval, test and bench also merge\n"

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "policy/rego/cases.h"
+#include "policy/rego/coverage.h"
 #include "policy/rego/rego.h"
 
 struct rf_policy_opts {
@@ -13,9 +14,10 @@ struct rf_policy_opts {
 	const char *output; /* -o */
 	const char *level, *version; /* podsecurity */
 	const char *review; /* bench */
+	const char *threshold; /* test */
 	int64_t count, threads;
 	bool data; /* -d: a mark only; policy_eval.c tells the words apart */
-	bool v0, strict, verbose, write, diff;
+	bool v0, strict, verbose, write, diff, coverage;
 };
 extern struct rf_policy_opts rf_policy_opt;
 
@@ -57,10 +59,25 @@ int rf_policy_walk(struct rf_arena *a, const char *path, struct rf_str suffix,
 /* Compiles; errors go to standard error, and the answer says how many. */
 int rf_policy_compile(struct rf_arena *a, const struct rf_policy_files *f, struct rf_rego **ret,
 		      struct rf_err *err);
+/* The same with marks for coverage. */
+int rf_policy_compile_covered(struct rf_arena *a, const struct rf_policy_files *f, struct rf_rego **ret,
+			      struct rf_err *err);
 int rf_policy_prepare(struct rf_arena *a, struct rf_rego *r, struct rf_str query,
 		      struct rf_rego_query **ret, struct rf_err *err);
 /* "N passed, N failed, N skipped"; the exit status. */
 int rf_policy_close(const struct rf_rego_tally *t);
 void rf_policy_print_errors(FILE *to, const struct rf_ra_errors *e);
+
+/* --- policy_coverage.c --- */
+
+struct rf_policy_coverage {
+	bool wanted, json;
+	double threshold; /* percent */
+	struct rf_rego_coverage seen;
+};
+/* What the command line says. */
+int rf_policy_coverage_options(struct rf_policy_coverage *ret, struct rf_err *err);
+/* False: it is below the threshold, which has been told. */
+bool rf_policy_coverage_print(const struct rf_policy_coverage *c, const struct rf_rego *rego, struct rf_arena *a);
 
 #endif

@@ -93,7 +93,7 @@ int rf_policy_parse_value(struct rf_arena *a, const char *path, struct rf_str te
 
 	if (!is_yaml(rf_str(path)))
 		return rf_rv_parse_json(a, text, ret, err) < 0 ? rf_wrap(err, "%s", path) : 0;
-	if (rf_yaml_parse(a, text, &docs, err) < 0)
+	if (rf_yaml_parse_core(a, text, &docs, err) < 0)
 		return rf_wrap(err, "%s", path);
 	if (rf_json_len(docs) > 1)
 		return rf_fail(err, RF_INVALID, "%s: has %zu documents; one per file is read", path,

@@ -6,6 +6,7 @@ struct tests {
 	struct rf_rego *rego;
 	struct rf_map seen;
 	struct rf_rego_tally tally;
+	struct rf_policy_coverage coverage;
 };
 
 struct one_test {
@@ -39,17 +40,25 @@ static void name_test(const struct rf_ra_module *m, const struct rf_ra_rule *rul
 	t->by_case = rule->contains || (ref->kind == RF_RA_REF && i < ref->n);
 }
 
-static void tell(const struct rf_ra_module *m, const struct rf_ra_rule *rule, const struct one_test *t,
-		 const char *what)
+/* JSON on standard output stands alone. */
+static FILE *to_people(const struct tests *s)
 {
-	printf("%.*s:%u: %s: %s\n", RF_STR(m->file), rule->loc.row, t->path.p, what);
+	return s->coverage.json ? stderr : stdout;
+}
+
+static void tell(const struct tests *s, const struct rf_ra_module *m, const struct rf_ra_rule *rule,
+		 const struct one_test *t, const char *what)
+{
+	fprintf(to_people(s), "%.*s:%u: %s: %s\n", RF_STR(m->file), rule->loc.row, t->path.p, what);
 }
 
 /* NULL: passed. */
 static const char *ask(struct tests *s, const struct one_test *t, struct rf_err *err)
 {
 	rf_auto(arena) arena = RF_ARENA_CAPPED(RF_POLICY_MEMORY);
-	struct rf_rego_run run = { .arena = &arena, .strict = rf_policy_opt.strict };
+	struct rf_rego_run run = { .arena = &arena,
+				   .strict = rf_policy_opt.strict,
+				   .coverage = s->coverage.wanted ? &s->coverage.seen : NULL };
 	struct rf_ra_errors errors = { .arena = &arena };
 	struct rf_rego_query *q = NULL;
 	struct rf_rego_result result = { 0 };
@@ -78,7 +87,7 @@ static void run_test(struct tests *s, const struct rf_ra_module *m, const struct
 		return; /* another body of the same rule */
 	if (t->by_case || rf_str_starts(t->name, RF_LIT("todo_test_"))) {
 		s->tally.skipped++;
-		tell(m, rule, t, t->by_case ? "SKIPPED: cases by name are not told apart; write a rule for each" :
+		tell(s, m, rule, t, t->by_case ? "SKIPPED: cases by name are not told apart; write a rule for each" :
 					      "SKIPPED: to do");
 		return;
 	}
@@ -86,7 +95,7 @@ static void run_test(struct tests *s, const struct rf_ra_module *m, const struct
 	s->tally.passed += why == NULL;
 	s->tally.failed += why != NULL;
 	if (why != NULL || rf_policy_opt.verbose)
-		tell(m, rule, t, why != NULL ? why : "passed");
+		tell(s, m, rule, t, why != NULL ? why : "passed");
 }
 
 static bool is_test(const struct rf_ra_rule *rule, struct rf_str name)
@@ -112,19 +121,34 @@ static void run_module(struct tests *s, const struct rf_rego_source *source)
 	}
 }
 
+/* The exit status. */
+static int close_tests(struct tests *s)
+{
+	bool enough = !s->coverage.wanted || rf_policy_coverage_print(&s->coverage, s->rego, s->a);
+
+	fprintf(to_people(s), "%zu passed, %zu failed, %zu skipped\n", s->tally.passed, s->tally.failed, s->tally.skipped);
+	return s->tally.failed > 0 || !enough;
+}
+
 int rf_policy_test(struct rf_arena *a, int argc, char **argv, struct rf_err *err)
 {
 	struct tests s = { .a = a, .seen = RF_MAP_INIT };
 	struct rf_policy_files f = { 0 };
+	int r;
 
-	if (rf_policy_load(a, argv, argc, true, &f, err) < 0 || rf_policy_compile(a, &f, &s.rego, err) < 0)
+	if (rf_policy_coverage_options(&s.coverage, err) < 0 || rf_policy_load(a, argv, argc, true, &f, err) < 0 ||
+	    (s.coverage.wanted ? rf_policy_compile_covered : rf_policy_compile)(a, &f, &s.rego, err) < 0)
 		return -err->code;
+	if (s.coverage.wanted)
+		s.coverage.seen = rf_rego_coverage(s.rego, a);
 	for (size_t i = 0; i < f.n; i++)
 		run_module(&s, &f.source[i]);
+	if (s.tally.passed + s.tally.failed + s.tally.skipped == 0)
+		r = rf_fail(err, RF_NOT_FOUND, "test %s: there is no rule named test_... in its %zu .rego files", argv[0],
+			    f.n);
+	else
+		r = close_tests(&s);
 	rf_map_done(&s.seen);
 	rf_rego_unref(s.rego);
-	if (s.tally.passed + s.tally.failed + s.tally.skipped == 0)
-		return rf_fail(err, RF_NOT_FOUND, "test %s: there is no rule named test_... in its %zu .rego files", argv[0],
-			       f.n);
-	return rf_policy_close(&s.tally);
+	return r;
 }

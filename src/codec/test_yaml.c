@@ -149,6 +149,24 @@ static void plain_scalars_resolve_as_kubernetes_resolves_them(void **state)
 	}
 }
 
+/* Words of YAML 1.1 are booleans for Kubernetes, as values and as keys, and text for OPA. */
+static void words_are_read_as_kubernetes_or_as_opa_reads_them(void **state)
+{
+	static const char text[] = "{y: y, n: n, off: [Yes, no, ON, Off], yEs: oN, 'on': 'no', ok: TRUE, x: False, z: ~}";
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *docs = NULL;
+
+	assert_reads("metadata: {name: n}\n", "[{\"metadata\":{\"name\":false}}]");
+	assert_reads("on: {yes: 1, No: 2}\n", "[{\"true\":{\"true\":1,\"false\":2}}]");
+	assert_refused("on: 1\nyes: 2\n", "key \"true\" appears twice");
+	assert_int_equal(rf_yaml_parse_core(&a, rf_str(text), &docs, &err), 0);
+	assert_string_equal(rf_json_text_of(&a, docs).p,
+			    "[{\"y\":\"y\",\"n\":\"n\",\"off\":[\"Yes\",\"no\",\"ON\",\"Off\"],\"yEs\":\"oN\","
+			    "\"on\":\"no\",\"ok\":true,\"x\":false,\"z\":null}]");
+	assert_int_equal(rf_yaml_parse_core(&a, RF_LIT("!!bool no"), &docs, &err), -RF_BAD_REQUEST);
+}
+
 static void keys_that_are_not_strings_become_strings(void **state)
 {
 	assert_reads("1: a\n0x10: b\non: c\noff: d\n1.5: e\n\"2\": f\n",
@@ -352,6 +370,7 @@ int main(void)
 		TEST(a_manifest_becomes_json),
 		TEST(empty_documents_are_left_out),
 		TEST(plain_scalars_resolve_as_kubernetes_resolves_them),
+		TEST(words_are_read_as_kubernetes_or_as_opa_reads_them),
 		TEST(keys_that_are_not_strings_become_strings),
 		TEST(anchors_and_merges_are_expanded),
 		TEST(an_expanded_alias_is_a_copy),

@@ -20,6 +20,7 @@ struct loader {
 	size_t expanded;
 	int depth;
 	int rc;
+	bool core; /* YAML 1.2's words */
 	RF_VEC(struct rf_json_member) open; /* of containers not yet complete */
 };
 
@@ -182,6 +183,8 @@ static bool scalar_kind(struct loader *l, enum rf_yaml_kind *ret, struct rf_buf 
 	if (tag == NULL && !plain)
 		return true;
 	*ret = rf_yaml_resolve(event_text(l), number);
+	if (l->core && (*ret == RF_YAML_TRUE || *ret == RF_YAML_FALSE) && strchr("tTfF", event_text(l).p[0]) == NULL)
+		*ret = RF_YAML_STRING;
 	if (tag != NULL && !tag_allows(tag, *ret))
 		return fail_here(l, "a value that cannot be read as the tag <%.60s> asks", tag) !=
 		       NULL;
@@ -484,10 +487,9 @@ static struct rf_json *load_stream(struct loader *l)
 	return NULL;
 }
 
-int rf_yaml_parse(struct rf_arena *a, struct rf_str text, struct rf_json **ret_docs,
-		  struct rf_err *err)
+static int parse(struct rf_arena *a, struct rf_str text, bool core, struct rf_json **ret_docs, struct rf_err *err)
 {
-	struct loader l = { .arena = a, .err = err, .anchors = RF_MAP_INIT, .open = RF_VEC_INIT };
+	struct loader l = { .arena = a, .err = err, .core = core, .anchors = RF_MAP_INIT, .open = RF_VEC_INIT };
 	struct rf_json *docs;
 
 	if (!yaml_parser_initialize(&l.parser))
@@ -503,4 +505,16 @@ int rf_yaml_parse(struct rf_arena *a, struct rf_str text, struct rf_json **ret_d
 		return l.rc;
 	*ret_docs = docs;
 	return 0;
+}
+
+int rf_yaml_parse(struct rf_arena *a, struct rf_str text, struct rf_json **ret_docs,
+		  struct rf_err *err)
+{
+	return parse(a, text, false, ret_docs, err);
+}
+
+int rf_yaml_parse_core(struct rf_arena *a, struct rf_str text, struct rf_json **ret_docs,
+		       struct rf_err *err)
+{
+	return parse(a, text, true, ret_docs, err);
 }

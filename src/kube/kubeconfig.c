@@ -188,9 +188,10 @@ static int parse_text(const struct source *s, struct rf_str text, struct rf_json
 	struct rf_json *docs = NULL;
 	int rc = 0;
 
-	if (rf_str_starts(rf_str_trim(text), RF_LIT("{")))
-		rc = rf_json_parse(s->a, text, ret, s->err);
-	else if ((rc = rf_yaml_parse(s->a, text, &docs, s->err)) == 0 && rf_json_len(docs) > 0)
+	/* What begins like JSON may be YAML's flow style; the message is then the YAML reader's. */
+	if (rf_str_starts(rf_str_trim(text), RF_LIT("{")) && rf_json_parse(s->a, text, ret, NULL) == 0)
+		return 0;
+	if ((rc = rf_yaml_parse(s->a, text, &docs, s->err)) == 0 && rf_json_len(docs) > 0)
 		*ret = rf_json_item(docs, 0);
 	else if (rc == 0)
 		return bad(s, "the file is empty", RF_STR_EMPTY);

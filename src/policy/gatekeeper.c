@@ -34,6 +34,7 @@ struct rf_gk_constraint {
 struct rf_gk {
 	RF_VEC(struct rf_gk_template *) templates;
 	RF_VEC(struct rf_gk_constraint *) constraints;
+	struct rf_rego_pool *pool;
 };
 
 static void rf_gk_template_free(struct rf_gk_template *t)
@@ -59,7 +60,10 @@ RF_DEFINE_AUTO_PTR(gk_constraint);
 
 struct rf_gk *rf_gk_new(void)
 {
-	return rf_new(struct rf_gk);
+	struct rf_gk *gk = rf_new(struct rf_gk);
+
+	gk->pool = rf_rego_pool_new();
+	return gk;
 }
 
 void rf_gk_free(struct rf_gk *gk)
@@ -72,6 +76,7 @@ void rf_gk_free(struct rf_gk *gk)
 		rf_gk_template_free(gk->templates.at[i]);
 	rf_vec_done(&gk->constraints);
 	rf_vec_done(&gk->templates);
+	rf_rego_pool_free(gk->pool);
 	free(gk);
 }
 
@@ -230,10 +235,10 @@ static int read_template(const struct rf_json *object, struct rf_gk_template *t,
 	return 0;
 }
 
-static void fix(struct rf_gk_constraint *c)
+static void fix(struct rf_gk *gk, struct rf_gk_constraint *c)
 {
 	rf_arena_reset(&c->fixed_arena);
-	c->fixed = rf_rego_fix(c->template->rego, RF_LIT("parameters"), c->parameters, &c->fixed_arena);
+	c->fixed = rf_rego_fix(c->template->rego, RF_LIT("parameters"), c->parameters, gk->pool, &c->fixed_arena);
 }
 
 /* The template has become another. */
@@ -241,7 +246,7 @@ static void fix_constraints(struct rf_gk *gk, const struct rf_gk_template *t)
 {
 	for (size_t i = 0; i < gk->constraints.n; i++)
 		if (gk->constraints.at[i]->template == t)
-			fix(gk->constraints.at[i]);
+			fix(gk, gk->constraints.at[i]);
 }
 
 static int add_template(struct rf_gk *gk, const struct rf_json *object, struct rf_err *err)
@@ -434,7 +439,6 @@ static int read_constraint(struct rf_gk_constraint *c, const struct rf_json *obj
 		return rf_fail(err, RF_TOO_LARGE, "spec.match: too large");
 	if (rf_gk_match_read(&c->arena, match, &c->match, err) < 0)
 		return rf_wrap(err, "spec.match");
-	fix(c);
 	return 0;
 }
 
@@ -451,6 +455,7 @@ static int add_constraint(struct rf_gk *gk, const struct rf_json *object, struct
 			       RF_STR(kind));
 	if (read_constraint(c, object, err) < 0)
 		return rf_wrap(err, "%.*s %.*s", RF_STR(kind), RF_STR(c->name));
+	fix(gk, c);
 	if (find_constraint(gk, kind, c->name, &i)) {
 		struct rf_gk_constraint *old = gk->constraints.at[i];
 
@@ -629,7 +634,8 @@ struct asking {
 	int64_t steps; /* left for all constraints together */
 	int64_t now_ns;
 	struct rf_err err;
-	struct rf_arena scratch; /* of one constraint at a time */
+	struct rf_arena scratch;
+	struct rf_rego_shared *shared; /* in scratch */
 	struct rf_arena *arena;	 /* of the violations */
 	struct rf_gk_violations found;
 	size_t room;
@@ -710,7 +716,14 @@ static void evaluate(struct asking *q, const struct rf_gk_constraint *c, int act
 	struct rf_rv set = RF_RV_NIL;
 	int r;
 
-	rf_arena_reset(&q->scratch);
+	/* What one finds out is of use to the next, so its memory stays; each may use as much as the first. */
+	if (q->scratch.used > RF_GK_MEMORY || !q->shared) {
+		rf_arena_reset(&q->scratch);
+		q->scratch.cap = 0;
+		q->shared = rf_rego_share(&q->scratch);
+	}
+	q->scratch.cap = q->scratch.used + RF_GK_MEMORY;
+	run.shared = q->has_data ? NULL : q->shared;
 	r = rf_rego_ask(c->template->query, &run, &set, &q->err);
 	q->steps = RF_MAX(1, q->steps - run.used);
 	if (r < 0)

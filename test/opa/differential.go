@@ -138,6 +138,21 @@ func compare(opa, rf answer) string {
 // Where the two differ and ringfence stays as it is; see README.md. Matched against the smallest form of a finding.
 var known = regexp.MustCompile(`yaml\.|%[+-]*#[+-]*[xX]|to_number\(|render_template|net\.cidr_merge|product\(`)
 
+// Of two equal numbers in a set or as keys one stays; which spelling that is differs: 2 or 2.0.
+var spelling = regexp.MustCompile(`(\d)\.0+(\D|$)`)
+
+// isKnown tells differences that are no finding from those that are.
+func isKnown(q *question, opa, rf answer) bool {
+	if known.MatchString(q.text()) {
+		return true
+	}
+	if kind(rf) == "eval_conflict_error" && (kind(opa) == "value" || kind(opa) == "undefined") {
+		return true // OPA's index of rules spares it some that would conflict
+	}
+	plain := func(a answer) string { return spelling.ReplaceAllString(fmt.Sprint(a.Result), "$1$2") }
+	return kind(opa) == "value" && kind(rf) == "value" && plain(opa) == plain(rf)
+}
+
 type comparison struct {
 	rf    other
 	limit time.Duration
@@ -158,12 +173,9 @@ var digits = regexp.MustCompile(`[0-9]+`)
 var madeUp = regexp.MustCompile(`^f\d+\($`)
 
 // fingerprint: findings of the same kind with the same functions and words are taken for the same.
-func fingerprint(difference string, q *question, opa, rf answer) string {
+func fingerprint(difference string, q *question, opa answer) string {
 	if opa.Error != nil && refusal(opa.Error.Code) {
 		return difference + " " + digits.ReplaceAllString(opa.Error.Message, "")
-	}
-	if rf.Error != nil && rf.Error.Code == "eval_conflict_error" {
-		return difference // OPA's index spares it rules that would conflict
 	}
 	words := map[string]bool{}
 	for _, w := range word.FindAllString(q.text(), -1) {
@@ -235,7 +247,7 @@ func differentialMain(args []string) error {
 		if difference == "" || (!*typesToo && kind(opa) == "rego_type_error") {
 			continue
 		}
-		if seen[fingerprint(difference, p.question(), opa, rf)] >= *each {
+		if seen[fingerprint(difference, p.question(), opa)] >= *each {
 			continue
 		}
 		tries := 300
@@ -253,14 +265,14 @@ func differentialMain(args []string) error {
 			}
 		}
 		q := p.question()
-		if !*all && known.MatchString(q.text()) {
+		if !*all && isKnown(q, opa, rf) {
 			kinds["(known difference)"]++
 			continue
 		}
 		if *skip != "" && regexp.MustCompile(*skip).MatchString(difference+"\n"+q.text()) {
 			continue
 		}
-		mark := fingerprint(difference, q, opa, rf)
+		mark := fingerprint(difference, q, opa)
 		if seen[mark]++; seen[mark] > *each {
 			continue
 		}

@@ -75,6 +75,14 @@ metadata: {name: audited}
 spec: {owners: [{kind: User, name: eve}], quota: {gpus: 1, pods: 5}}
 END
 	eventually 20 kubectl get namespace audited
+	# A pod at rest has a node and labels that no user could have given it.
+	sed -e 's/namespace: bank/namespace: audited/' -e 's/"--hold", "5"/"--hold", "60"/' train.yaml | kubectl apply -f - >"$work/applied" 2>&1
+	check "a pod with a card has its node" eventually 20 bash -c '[[ -n $(kubectl -n audited get pod train -o jsonpath="{.spec.nodeName}") ]]'
+	check "the shipped policies find nothing severe on a platform as ringfence makes it" ends 0 audit --policies "$root/policies" --fail-on high
+	audit --policies "$root/policies" -o json >"$work/pack.json"
+	check "though they were asked" python3 -c "
+import json; s = json.load(open('$work/pack.json'))['summary']; assert s['policies'] >= 20, s"
+	kubectl -n audited delete pod train --wait=false >/dev/null
 	kubectl create namespace loose >/dev/null
 	kubectl create clusterrolebinding too-much --clusterrole=cluster-admin --serviceaccount=loose:default >/dev/null
 	kubectl -n loose create quota gpu --hard=limits.nvidia.com/gpu=4 >/dev/null

@@ -73,8 +73,8 @@ refuses "an unknown format is refused" "json or pretty" policy eval -o xml 1
 refuses "an endless evaluation ends" "steps" policy eval 'x := numbers.range(1, 100000); y := x[_]; z := x[_]; y + z < 0'
 mkdir -p twice && echo '{"site": {"rules": {"where": "the roof"}}}' >twice/data.json
 refuses "two files may not say different things" "data.site.rules.where is in another file" policy eval -d pods -d twice data.site
-echo '{"a": 1, "a": 2}' >double.json
-refuses "broken input is told with its file" "double.json" policy eval -i double.json input
+echo '{"a": 1, "b"}' >broken.json
+refuses "broken input is told with its file" "broken.json" policy eval -i broken.json input
 
 says "tests are counted" "1 passed, 2 failed, 1 skipped" policy test pods
 check "failures exit with 1" ends 1 policy test pods
@@ -83,6 +83,20 @@ says "false is a failure" 'test_said_false"]: FAILED: false' policy test pods
 printf 'package fine\n\ntest_one if true\n' >fine.rego
 check "passing tests exit with 0" policy test fine.rego
 refuses "no tests at all is no success" "there is no rule named test_" policy test old --v0
+mkdir half
+printf 'package half\n\np if input.x\n\nq if {\n\tinput.y\n}\n' >half/half.rego
+printf 'package half_test\n\nimport data.half\n\ntest_p if half.p with input.x as 1\n' >half/half_test.rego
+says "coverage names the lines that were evaluated" "  covered     3" policy test --coverage half
+says "and those that were not" "  not covered 5-6" policy test --coverage half
+says "and how much that is" "coverage: 50.0%, 2 of 4 lines" policy test --coverage half
+check "enough of it exits with 0" policy test --threshold 50 half
+check "too little with 1" ends 1 policy test --threshold 50.1 half
+refuses "a threshold is a number of percent" "from 0 to 100" policy test --threshold 101 half
+check "as JSON it is as OPA's" python3 -c '
+import json, sys
+r = json.loads(sys.argv[1]); f = r["files"]["half/half.rego"]
+assert (r["covered_lines"], r["not_covered_lines"], r["coverage"]) == (2, 2, 50), r
+assert [(x["start"]["row"], x["end"]["row"]) for x in f["not_covered"]] == [(5, 5), (6, 6)], f' "$(policy test -c -o json half 2>/dev/null)"
 
 printf 'package x\n\np := 1' >short.rego
 refuses "a missing last line break is a change too" "No newline at end of file" policy fmt -d short.rego
@@ -132,7 +146,7 @@ for v in v1.29 v1.30; do
 	printf 'kind: Pod\nspec:\n  containers: [{name: a, image: b}]\n' >ps/baseline/$v/pass/a.yaml
 	printf 'kind: Pod\nspec:\n  hostNetwork: true\n  containers: [{name: a, image: b}]\n' >ps/baseline/$v/fail/a.yaml
 done
-says "fixtures of the newest version are judged" "2 passed, 0 failed, 2 skipped" policy podsecurity ps
+says "fixtures are judged, each by its version" "4 passed, 0 failed, 0 skipped" policy podsecurity ps
 says "one version alone is judged by its name" "2 passed, 0 failed, 0 skipped" policy podsecurity ps/baseline/v1.29
 mv ps/baseline/v1.30/fail/a.yaml ps/baseline/v1.30/pass/b.yaml
 refuses "another verdict is a failure with the reason" "host namespaces" policy podsecurity ps

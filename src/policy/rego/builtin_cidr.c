@@ -237,7 +237,10 @@ static enum rf_rb_result contains(struct rf_str a, struct rf_str b, bool *ret, s
 	if (!read_block(b, &y))
 		return rb_error(err, "not a valid textual representation of an IP address or CIDR: %.*s",
 				(int)RF_MIN(b.n, 200), b.p);
-	*ret = has_ip(x, y.first) && has_ip(x, last_of(y));
+	if (!is_v4(x.first) && !is_v4(y.first)) /* ::/80 ends with an address that, alone, would be one of IPv4 */
+		*ret = x.bits <= y.bits && (y.first & ~host_mask(x.bits)) == x.first;
+	else
+		*ret = has_ip(x, y.first) && has_ip(x, last_of(y));
 	return RF_RB_OK;
 }
 

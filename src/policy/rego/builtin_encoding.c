@@ -464,7 +464,7 @@ static enum rf_rb_result yaml_read(struct rf_rb_env *e, struct rf_str text, stru
 		return RF_RB_FULL;
 	if (text.n > YAML_MAX)
 		return rb_error(err, "more than %u bytes", YAML_MAX);
-	r = rf_yaml_parse(e->arena, text, &docs, err);
+	r = rf_yaml_parse_core(e->arena, text, &docs, err);
 	if (r < 0)
 		return parse_failed(e, r, text.n * 16);
 	if (rf_json_len(docs) == 0) {

@@ -364,6 +364,17 @@ static uint32_t in_case(uint32_t c, bool upper)
 	return (uint32_t)((int32_t)c + r->change);
 }
 
+/* How many bytes at the beginning are ASCII and stay as they are. */
+static size_t unchanged(struct rf_str s, bool upper)
+{
+	unsigned char from = upper ? 'a' : 'A', to = upper ? 'z' : 'Z';
+	size_t i = 0;
+
+	while (i < s.n && (unsigned char)s.p[i] < 0x80 && !((unsigned char)s.p[i] >= from && (unsigned char)s.p[i] <= to))
+		i++;
+	return i;
+}
+
 static enum rf_rb_result change_case(struct rf_rb_env *e, struct rf_rv v, bool upper,
 				     struct rf_rv *ret)
 {
@@ -372,6 +383,10 @@ static enum rf_rb_result change_case(struct rf_rb_env *e, struct rf_rv v, bool u
 
 	if (!rf_rb_spend(e, v.n / 16))
 		return RF_RB_FULL;
+	if (unchanged(s, upper) == s.n) {
+		*ret = v;
+		return RF_RB_OK;
+	}
 	for (size_t at = 0; at < s.n && !o.full;)
 		rf_rb_out_rune(&o, in_case(rf_rb_rune(s, &at), upper));
 	return rf_rb_out_str(&o, ret);

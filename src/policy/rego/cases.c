@@ -262,7 +262,7 @@ int rf_rego_cases_run(struct rf_str file, struct rf_str text, enum rf_ra_version
 	rf_auto(arena) docs = RF_ARENA_INIT;
 	struct rf_json *all, *cases;
 
-	if (rf_yaml_parse(&docs, text, &all, err) < 0)
+	if (rf_yaml_parse_core(&docs, text, &all, err) < 0)
 		return rf_wrap(err, "%.*s", RF_STR(file));
 	cases = rf_json_at(rf_json_item(all, 0), "cases");
 	for (size_t i = 0; i < rf_json_len(cases); i++) {

@@ -332,6 +332,7 @@ static void compile_body(struct rf_rc *c, struct rf_rc_scope *args, const struct
 		rule->value = rf_arena_new(c->a, struct rf_rp_expr);
 		rule->value->value = rf_rv_bool(true);
 	}
+	rf_rc_mark_head(c, from->head, rule);
 	rule->constant = rule->value->kind == RF_RP_CONST;
 	rule->file = c->module->file;
 	rule->loc = from->loc;
@@ -528,7 +529,8 @@ static void compile_all(struct compiling *k)
 	if (k->errors->n == 0)
 		rf_rc_check_types(r, k->rules, order, k->errors);
 	if (k->errors->n == 0) {
-		rf_rc_narrow(r);
+		if (!r->covered) /* rules that nobody wrote */
+			rf_rc_narrow(r);
 		rf_rc_index(r);
 		rf_rc_pack(r);
 		rf_rc_number(r);
@@ -548,12 +550,12 @@ static int by_place(const void *a, const void *b)
 }
 
 static int compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data, bool strict,
-		   struct rf_rego **ret, struct rf_ra_errors *errors)
+		   bool covered, struct rf_rego **ret, struct rf_ra_errors *errors)
 {
 	struct rf_rego *r = rf_new(struct rf_rego);
 	struct compiling k = { .rego = r, .errors = errors, .strict = strict };
 
-	*r = (struct rf_rego){ .refs = 1, .arena = RF_ARENA_INIT };
+	*r = (struct rf_rego){ .refs = 1, .arena = RF_ARENA_INIT, .covered = covered };
 	k.tail = &k.first;
 	r->root = rf_arena_new(&r->arena, struct rf_rego_node);
 	r->n_nodes = 1;
@@ -574,14 +576,20 @@ static int compile(const struct rf_rego_source *source, size_t n, const struct r
 int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
 		    struct rf_rego **ret, struct rf_ra_errors *errors)
 {
-	return compile(source, n, data, false, ret, errors);
+	return compile(source, n, data, false, false, ret, errors);
+}
+
+int rf_rego_compile_covered(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
+			    struct rf_rego **ret, struct rf_ra_errors *errors)
+{
+	return compile(source, n, data, false, true, ret, errors);
 }
 
 int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors)
 {
 	struct rf_rego *r = NULL;
 
-	if (compile(source, n, NULL, true, &r, errors) < 0)
+	if (compile(source, n, NULL, true, false, &r, errors) < 0)
 		return -RF_INVALID;
 	rf_rego_unref(r);
 	return 0;

@@ -261,6 +261,7 @@ bool rf_rc_iterates(const struct rf_rc_term *t); /* a reference with a key that 
 void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b);
 struct rf_rp_expr *rf_rc_value(struct rf_rc *c, struct rf_rc_term *t); /* may emit steps */
 struct rf_rp_pattern *rf_rc_pattern(struct rf_rc *c, struct rf_rc_term *t);
+void rf_rc_mark_head(struct rf_rc *c, struct rf_ra_loc loc, struct rf_rp_rule *rule); /* after its value */
 
 /* Once all rules are there: narrow.c, index.c, pack.c, once.c, in this order. */
 void rf_rc_narrow(struct rf_rego *r);

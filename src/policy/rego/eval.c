@@ -355,6 +355,10 @@ enum result rf_re_run(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv 
 			return rf_re_with(x, s, frame, k);
 		case RF_RP_FORK:
 			return run_fork(x, s, frame, k);
+		case RF_RP_MARK:
+			if (x->seen)
+				x->seen[s->n] = true;
+			break;
 		}
 		if (r != GIVEN)
 			return r == ERROR ? FAIL : MORE;
@@ -637,7 +641,7 @@ static enum answer call_mock(struct rf_re *x, const struct rf_re_mock *m, const 
 	}
 	if (m->by_builtin)
 		return call_builtin(x, m->by_builtin, args, row, ret);
-	inside = rf_re_new_env(x, outside, 0);
+	inside = rf_re_new_env(x, outside, NULL, 0);
 	if (!inside)
 		return rf_re_full(x);
 	inside->n_mocks = 0;
@@ -649,7 +653,7 @@ static enum answer call_mock(struct rf_re *x, const struct rf_re_mock *m, const 
 
 /* --- calls that were made before --- */
 
-#define SHORT 16 /* bytes of a string that are compared; longer ones must be the very same */
+#define SHORT 16 /* bytes of a string that are compared, longer ones must be the very same; items that are looked through */
 
 static inline bool is_same(struct rf_rv a, struct rf_rv b)
 {
@@ -682,48 +686,87 @@ static inline uint64_t bits_of(struct rf_rv v)
 	return w[0] ^ (w[1] * 0xff51afd7ed558ccdULL);
 }
 
+static uint64_t hash_args(uint64_t h, const struct rf_rv *args, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		h = (h ^ bits_of(args[i]) ^ ((uint64_t)args[i].n << 40)) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 29;
+	}
+	return h >> 32;
+}
+
+static bool same_args(const struct rf_rv *a, const struct rf_rv *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!is_same(a[i], b[i]))
+			return false;
+	return true;
+}
+
+struct rf_re_result *rf_re_shared_at(struct rf_re *x, struct rf_re_sign s, const struct rf_rv *args, uint32_t n)
+{
+	return &x->shared->at[n ? hash_args(s.a, args, n) % RF_RE_SHARED : s.a % RF_RE_SHARED];
+}
+
 static struct rf_re_memo *memo_of(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args)
 {
-	uint64_t h = (uintptr_t)g >> 4;
-
 	if (!x->env->memo)
 		x->env->memo = rf_arena_try(x->arena, RF_RE_MEMOS * sizeof(*x->env->memo));
 	if (!x->env->memo)
 		return NULL;
-	for (uint32_t i = 0; i < g->n_args; i++) {
-		h = (h ^ bits_of(args[i]) ^ ((uint64_t)args[i].n << 40)) * 0x9e3779b97f4a7c15ULL;
-		h ^= h >> 29;
-	}
-	return &x->env->memo[(h >> 32) % RF_RE_MEMOS];
+	return &x->env->memo[hash_args((uintptr_t)g >> 4, args, g->n_args) % RF_RE_MEMOS];
 }
 
-static bool remembers(const struct rf_re_memo *m, const struct rf_rego_group *g, const struct rf_rv *args)
+static struct rf_rv *keep_args(struct rf_re *x, const struct rf_rv *args, uint32_t n)
 {
-	if (m->group != g)
-		return false;
-	for (uint32_t i = 0; i < g->n_args; i++)
-		if (!is_same(m->args[i], args[i]))
-			return false;
-	return true;
+	struct rf_rv *kept = rf_arena_try_raw(x->arena, n * sizeof(*kept));
+
+	if (kept)
+		memcpy(kept, args, n * sizeof(*kept));
+	return kept;
+}
+
+/* A call that other policies make, too. */
+static enum answer call_shared(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args,
+			       struct rf_rv *ret)
+{
+	struct rf_re_sign sign = x->sign[g->id];
+	struct rf_re_result *s = rf_re_shared_at(x, sign, args, g->n_args);
+	const struct rf_rv *kept;
+	enum answer r;
+
+	if (s->sign.a == sign.a && s->sign.b == sign.b && same_args(s->args, args, g->n_args)) {
+		*ret = s->result.value;
+		return s->result.state == 1 ? GIVEN : UNDEFINED;
+	}
+	r = rf_re_rules(x, g, args, ret);
+	kept = r == ERROR ? NULL : keep_args(x, args, g->n_args);
+	if (kept)
+		*s = (struct rf_re_result){ sign, kept, { r == GIVEN ? 1 : 2, r == GIVEN ? *ret : RF_RV_NIL } };
+	return r;
 }
 
 /* Policies call the same function on the same container in each of their rules. */
 static enum answer call_function(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args,
 				 struct rf_rv *ret)
 {
-	struct rf_re_memo *m = g->memo ? memo_of(x, g, args) : NULL;
-	struct rf_rv *kept;
+	struct rf_re_memo *m;
+	const struct rf_rv *kept;
 	enum answer r;
 
-	if (m && remembers(m, g, args)) {
+	if (!g->memo)
+		return rf_re_rules(x, g, args, ret);
+	if (x->sign && x->env == x->base && rf_re_is_signed(x->sign[g->id]))
+		return call_shared(x, g, args, ret);
+	m = memo_of(x, g, args);
+	if (m && m->group == g && same_args(m->args, args, g->n_args)) {
 		*ret = m->result.value;
 		return m->result.state == 1 ? GIVEN : UNDEFINED;
 	}
 	r = rf_re_rules(x, g, args, ret);
-	if (!m || r == ERROR || !(kept = rf_arena_try_raw(x->arena, g->n_args * sizeof(*kept))))
-		return r;
-	memcpy(kept, args, g->n_args * sizeof(*kept));
-	*m = (struct rf_re_memo){ g, kept, { r == GIVEN ? 1 : 2, r == GIVEN ? *ret : RF_RV_NIL } };
+	kept = !m || r == ERROR ? NULL : keep_args(x, args, g->n_args);
+	if (kept)
+		*m = (struct rf_re_memo){ g, kept, { r == GIVEN ? 1 : 2, r == GIVEN ? *ret : RF_RV_NIL } };
 	return r;
 }
 
@@ -751,6 +794,14 @@ static inline bool compare(enum rf_rp_quick q, int c)
 	default:
 		return c >= 0;
 	}
+}
+
+static bool in_short(struct rf_rv list, struct rf_rv v)
+{
+	for (uint32_t i = 0; list.type == RF_RV_ARRAY && i < list.n && i < SHORT; i++)
+		if (rf_rv_eq(list.items[i], v))
+			return true;
+	return false;
 }
 
 /* False: not one of the easy cases. is_... of another type is undefined in Rego, not false: that is the builtin's. */
@@ -783,6 +834,9 @@ static inline bool quick(enum rf_rp_quick q, const struct rf_rv *a, struct rf_rv
 	case RF_RP_Q_COUNT:
 		*ret = rf_rv_int(a[0].n);
 		return a[0].type >= RF_RV_ARRAY;
+	case RF_RP_Q_MEMBER:
+		*ret = rf_rv_bool(a[1].type == RF_RV_SET ? rf_rv_has(a[1], a[0]) : in_short(a[1], a[0]));
+		return a[1].type == RF_RV_SET || (a[1].type == RF_RV_ARRAY && a[1].n <= SHORT);
 	case RF_RP_Q_IS_STRING:
 	case RF_RP_Q_IS_NUMBER:
 	case RF_RP_Q_IS_ARRAY:

@@ -1,5 +1,5 @@
 /* Inside the evaluator: eval.c (steps, expressions, calls), documents.c (partial rules, places in the tree, with),
- * query.c (a query from its beginning to its answers). */
+ * query.c (a query from its beginning to its answers), fix.c and sign.c (what is known before, what is shared). */
 #ifndef RF_POLICY_REGO_EVAL_H
 #define RF_POLICY_REGO_EVAL_H
 
@@ -29,6 +29,29 @@ struct rf_re_memo {
 };
 #define RF_RE_MEMOS 32
 
+/* Says what rules compute: two places with the same sign compute the same from the same input. Zero: none. */
+struct rf_re_sign {
+	uint64_t a, b;
+};
+static inline bool rf_re_is_signed(struct rf_re_sign s)
+{
+	return (s.a | s.b) != 0;
+}
+
+struct rf_rego_fixed {
+	const struct rf_re_cached *known; /* as an evaluation starts: groups, nodes, paths, once, in one piece */
+	const struct rf_re_sign *sign;	  /* of groups */
+};
+
+#define RF_RE_SHARED 256
+struct rf_rego_shared {
+	struct rf_re_result {
+		struct rf_re_sign sign;
+		const struct rf_rv *args; /* of a call */
+		struct rf_re_cached result;
+	} at[RF_RE_SHARED];
+};
+
 /* What `with` changes, and what is known while it is so. */
 struct rf_re_env {
 	bool has_input;
@@ -45,6 +68,9 @@ struct rf_re {
 	const struct rf_rego *rego;
 	struct rf_arena *arena;
 	struct rf_re_env *env;
+	const struct rf_re_env *base;	 /* the one in which nothing is replaced */
+	const struct rf_re_sign *sign;	 /* NULL: nothing is shared */
+	struct rf_rego_shared *shared;
 	struct rf_rb_env builtins;
 	int64_t fuel;
 	bool strict;
@@ -52,6 +78,7 @@ struct rf_re {
 	struct rf_rv *stack;
 	uint32_t top, room;
 	const struct rf_rp_rule *rule; /* that is being evaluated; NULL: the query itself */
+	bool *seen; /* by spot; NULL: nobody asks */
 	struct rf_err *err;
 };
 
@@ -88,13 +115,25 @@ struct rf_rv *rf_re_frame(struct rf_re *x, uint32_t n); /* NULL: the arena is fu
 enum answer rf_re_full(struct rf_re *x);
 enum result rf_re_conflict(struct rf_re *x, const struct rf_rego_group *g);
 
+/* query.c */
+#define RF_RE_STACK 1024 /* slots; deeper frames are in the arena */
+int64_t rf_re_wall_ns(void);
+bool rf_re_set_up(struct rf_re *x, const struct rf_rego_run *run);
+
 /* documents.c */
 enum answer rf_re_data(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 			     struct rf_rv *ret);
 /* The value of a place's rules. */
 enum answer rf_re_group(struct rf_re *x, const struct rf_rego_group *g, struct rf_rv *ret);
-/* A copy that knows nothing yet, with room for so many more changes. NULL: the arena is full. */
-struct rf_re_env *rf_re_new_env(struct rf_re *x, const struct rf_re_env *from, uint32_t more);
+/* A copy that knows nothing yet (or what `known` says), with room for so many more changes. NULL: the arena is full. */
+struct rf_re_env *rf_re_new_env(struct rf_re *x, const struct rf_re_env *from, const struct rf_re_cached *known,
+				uint32_t more);
+size_t rf_re_known(const struct rf_rego *r); /* how many an environment has */
+/* Where a result with this sign would be; what is there may be another's. */
+struct rf_re_result *rf_re_shared_at(struct rf_re *x, struct rf_re_sign s, const struct rf_rv *args, uint32_t n);
+/* sign.c: the signs of a policy's places where input[key] is value. fixed: what was computed of that alone. */
+void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value, const struct rf_re_cached *known,
+		 struct rf_re_sign *ret);
 enum result rf_re_with(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
 			     struct rf_re_cont *k);
 

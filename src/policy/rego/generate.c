@@ -210,7 +210,7 @@ static uint8_t quick_of(const char *name)
 		[RF_RP_Q_PLUS] = "plus",	   [RF_RP_Q_MINUS] = "minus",
 		[RF_RP_Q_COUNT] = "count",	   [RF_RP_Q_IS_STRING] = "is_string",
 		[RF_RP_Q_IS_NUMBER] = "is_number", [RF_RP_Q_IS_ARRAY] = "is_array",
-		[RF_RP_Q_IS_OBJECT] = "is_object",
+		[RF_RP_Q_IS_OBJECT] = "is_object", [RF_RP_Q_MEMBER] = "internal.member_2",
 	};
 
 	for (uint8_t i = RF_RP_CALLED + 1; i < RF_COUNT(names); i++)
@@ -591,6 +591,47 @@ static void gen_with(struct rf_rc *c, struct rf_rc_goal *g)
 	c->tail = kept;
 }
 
+/* --- marks --- */
+
+static uint32_t new_spot(struct rf_rc *c, struct rf_ra_loc loc, bool optional)
+{
+	struct rf_rego *r = c->rego;
+
+	if (r->n_spots == r->room_spots) {
+		uint32_t room = r->room_spots ? 2 * r->room_spots : 256;
+		struct rf_rego_spot *more = rf_arena_array(&r->arena, struct rf_rego_spot, room);
+
+		if (r->n_spots)
+			memcpy(more, r->spot, r->n_spots * sizeof(*more));
+		r->spot = more;
+		r->room_spots = room;
+	}
+	r->spot[r->n_spots] = (struct rf_rego_spot){ c->module, loc, optional };
+	return r->n_spots++;
+}
+
+static void mark(struct rf_rc *c, struct rf_ra_loc loc, bool optional)
+{
+	if (c->rego->covered && c->group)
+		emit(c, RF_RP_MARK, loc)->n = new_spot(c, loc, optional);
+}
+
+/* A head counts if the rule gave a value, so that is computed before. */
+void rf_rc_mark_head(struct rf_rc *c, struct rf_ra_loc loc, struct rf_rp_rule *rule)
+{
+	if (!c->rego->covered)
+		return;
+	if (rule->value->kind != RF_RP_CONST && rule->value->kind != RF_RP_SLOT) {
+		struct rf_rc_var *v = rf_rc_temp(c);
+		struct rf_rp_step *s = emit(c, RF_RP_MATCH, loc);
+
+		s->expr = rule->value;
+		s->pattern = bind_to(c, v);
+		rule->value = slot_expr(c, v, loc);
+	}
+	mark(c, loc, false);
+}
+
 void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b)
 {
 	bool moved = true;
@@ -610,6 +651,7 @@ void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b)
 			g->done = moved = true;
 			g->order = c->n_ordered++;
 			left--;
+			mark(c, g->loc, g->kind == RF_RC_EACH); /* OPA does not miss `some x in y` */
 			if (g->n_with)
 				gen_with(c, g);
 			else

@@ -278,9 +278,8 @@ void rf_rc_index(struct rf_rego *r)
 				mark_walks(rule->body);
 		if (g->kind == RF_REGO_PARTIAL_SET)
 			merge_rules(r, g);
-		if (g->kind != RF_REGO_FUNCTION || g->n_args == 0)
-			continue;
-		index_arguments(r, g);
-		g->memo = worth_remembering(g);
+		if (g->kind == RF_REGO_FUNCTION && g->n_args > 0)
+			index_arguments(r, g);
+		g->memo = worth_remembering(g) && (g->kind != RF_REGO_FUNCTION || g->n_args > 0);
 	}
 }

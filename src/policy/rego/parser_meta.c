@@ -141,7 +141,7 @@ static struct rf_json *block(struct rf_rp *p, struct rf_ra_loc loc, uint32_t fro
 	}
 	if (rf_str_trim(rf_buf_str(&text)).n == 0)
 		return rf_rp_fail(p, loc, "expected METADATA block, found whitespace");
-	if (rf_yaml_parse(p->a, rf_buf_str(&text), &docs, &err) < 0)
+	if (rf_yaml_parse_core(p->a, rf_buf_str(&text), &docs, &err) < 0)
 		return rf_rp_fail(p, loc, "yaml: %s", err.msg);
 	if (rf_json_len(docs) != 1 || !rf_json_is(docs->items[0], RF_JSON_OBJECT))
 		return rf_rp_fail(p, loc, "yaml: METADATA is not a mapping of names to values");

@@ -44,6 +44,7 @@ enum rf_rp_quick {
 	RF_RP_Q_PLUS,
 	RF_RP_Q_MINUS,
 	RF_RP_Q_COUNT,
+	RF_RP_Q_MEMBER,
 	RF_RP_Q_IS_STRING,
 	RF_RP_Q_IS_NUMBER,
 	RF_RP_Q_IS_ARRAY,
@@ -120,6 +121,7 @@ enum rf_rp_op {
 	RF_RP_BOTH,	/* body and other have one */
 	RF_RP_WITH,	/* body, with something else in the place of documents or functions */
 	RF_RP_FORK,	/* what several rules have in common ends here: each of them goes on by itself */
+	RF_RP_MARK,	/* the evaluation came by here (coverage.h); n: which spot */
 };
 
 struct rf_rp_with {
@@ -136,7 +138,7 @@ struct rf_rp_with {
 struct rf_rp_step {
 	uint8_t op;	/* enum rf_rp_op */
 	bool walked_on; /* EACH: the next step walks each value, so only collections are of use */
-	uint32_t n;	/* changes, branches, or keys in only */
+	uint32_t n;	/* changes, branches, keys in only, or which spot */
 	uint32_t row;	/* in the source */
 	struct rf_rp_expr *expr;
 	struct rf_rp_pattern *key, *pattern;
@@ -214,7 +216,10 @@ struct rf_rego_group {
 	bool same_constant;	     /* all rules give the same constant: the first that holds decides */
 	struct rf_rv constant;
 	struct rf_rego_index *index; /* of a function; NULL: all rules are tried */
-	bool memo;		     /* results of calls are kept */
+	bool memo;		     /* worth remembering: results of calls, or what it has in common with others */
+	bool fixable;		     /* depends on no more of the input than fix_key, */
+	bool fix_any;		     /* or on nothing */
+	struct rf_rv fix_key;
 };
 
 /* The tree of documents that rules make; data's own lie beside it. */
@@ -246,6 +251,13 @@ struct rf_rego_once {
 	struct rf_rv key;
 };
 
+/* An expression or a rule's head, in a policy that tells which of them were evaluated. */
+struct rf_rego_spot {
+	const struct rf_ra_module *module;
+	struct rf_ra_loc loc;
+	bool optional; /* not missed where nothing came by */
+};
+
 struct rf_rego {
 	int refs;
 	struct rf_arena arena; /* the tree of documents and the modules */
@@ -260,6 +272,9 @@ struct rf_rego {
 	uint32_t n_once;
 	struct rf_ra_module **module;
 	uint32_t n_modules;
+	bool covered; /* has marks */
+	struct rf_rego_spot *spot;
+	uint32_t n_spots, room_spots;
 };
 
 struct rf_rego_query {

@@ -25,6 +25,9 @@ struct rf_rego_source {
 /* data: an object, the base documents; NULL: empty. Copied. Errors: -RF_INVALID, all that were found. */
 int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
 		    struct rf_rego **ret, struct rf_ra_errors *errors);
+/* The same with marks in it, for coverage.h; slower. */
+int rf_rego_compile_covered(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
+			    struct rf_rego **ret, struct rf_ra_errors *errors);
 /* Only looks for errors, and for more of them than OPA needs to run a policy (its strict mode): imports,
  * variables and arguments nobody uses, deprecated builtins. */
 int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors);
@@ -37,6 +40,8 @@ int rf_rego_prepare(struct rf_rego *r, struct rf_str query, enum rf_ra_version v
 void rf_rego_query_free(struct rf_rego_query *q);
 
 struct rf_rego_fixed;
+struct rf_rego_shared;
+struct rf_rego_coverage;
 
 struct rf_rego_run {
 	struct rf_arena *arena;	   /* results live here */
@@ -47,6 +52,8 @@ struct rf_rego_run {
 	bool strict;		   /* errors of builtins end the evaluation instead of being undefined */
 	uint64_t seed;		   /* of rand.* and uuid.*; 0: by the clock */
 	const struct rf_rego_fixed *fixed; /* what was computed before; NULL: nothing */
+	struct rf_rego_shared *shared;	   /* with runs of other policies, if fixed is given; NULL: nothing */
+	struct rf_rego_coverage *coverage; /* of a covered policy: what was evaluated is added; NULL: not noted */
 	int64_t used;		   /* out: steps */
 };
 
@@ -71,9 +78,18 @@ int rf_rego_ask(const struct rf_rego_query *q, struct rf_rego_run *run, struct r
 bool rf_rego_value(const struct rf_rego_result *r, struct rf_rv *ret);
 
 /* What the policies compute from input[key] alone, computed now, for all runs that have this value there. Lives in
- * the arena. A run with another value there must not be given it. */
+ * the arena and the pool, in which all whose runs share something (below) keep equal values as one. A run with
+ * another value there must not be given it. */
+struct rf_rego_pool;
+struct rf_rego_pool *rf_rego_pool_new(void);
+void rf_rego_pool_free(struct rf_rego_pool *p); /* NULL is allowed */
 const struct rf_rego_fixed *rf_rego_fix(const struct rf_rego *r, struct rf_str key, struct rf_rv value,
-					struct rf_arena *a);
+					struct rf_rego_pool *pool, struct rf_arena *a);
+
+/* What runs on the same input find out for each other: policies that carry the same library compute the same things.
+ * The runs may differ in their policies and in what lies under the key of their rf_rego_fixed; all else of input and
+ * time must be the same, data is not shared, and they all use this arena. NULL: the arena is full. */
+struct rf_rego_shared *rf_rego_share(struct rf_arena *a);
 
 /* Names of rules, for `policy test`: calls fn for each rule of each package ("data.a.b.test_x"). */
 void rf_rego_each_rule(const struct rf_rego *r,

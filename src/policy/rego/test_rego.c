@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "policy/rego/coverage.h"
 #include "policy/rego/rego.h"
 
 /* Compiles and asks; writes the answers, or the error, as text. */
@@ -160,6 +161,101 @@ static void a_policy_that_runs_away_is_stopped(void **state RF_UNUSED)
 	assert_non_null(strstr(ask_with(eats, RF_RA_V1, "data.p.a", NULL, 1000000000), "memory"));
 }
 
+/* --- coverage --- */
+
+static void add_ranges(struct rf_buf *out, const struct rf_rego_ranges *r)
+{
+	for (uint32_t i = 0; i < r->n; i++)
+		rf_buf_printf(out, "%u.%u-%u.%u ", r->at[i].row, r->at[i].col, r->at[i].end_row, r->at[i].end_col);
+	rf_buf_printf(out, "= %u lines\n", r->lines);
+}
+
+/* What the queries, one run each, came by. */
+static const char *cover(const char *module, const char *const *query, size_t n)
+{
+	static char text[4096];
+	rf_auto(arena) a = RF_ARENA_CAPPED((size_t)64 << 20);
+	rf_auto(buf) out = RF_BUF_INIT;
+	struct rf_ra_errors errors = { .arena = &a };
+	struct rf_rego_source source = { RF_LIT("test.rego"), rf_str(module), RF_RA_V1 };
+	struct rf_rego_coverage coverage;
+	struct rf_rego_coverage_report report;
+	struct rf_rego *r = NULL;
+
+	assert_int_equal(rf_rego_compile_covered(&source, 1, NULL, &r, &errors), 0);
+	coverage = rf_rego_coverage(r, &a);
+	for (size_t i = 0; i < n; i++) {
+		struct rf_rego_run run = { .arena = &a, .coverage = &coverage };
+		struct rf_rego_query *q = NULL;
+		struct rf_rego_result result;
+		struct rf_err err = RF_ERR_INIT;
+
+		assert_int_equal(rf_rego_prepare(r, rf_str(query[i]), RF_RA_V1, &q, &errors), 0);
+		assert_int_equal(rf_rego_eval(q, &run, &result, &err), 0);
+		rf_rego_query_free(q);
+	}
+	rf_rego_coverage_report(&coverage, r, &a, &report);
+	assert_int_equal(report.n, 1);
+	assert_int_equal(report.covered_lines, report.file[0].covered.lines);
+	assert_int_equal(report.not_covered_lines, report.file[0].not_covered.lines);
+	add_ranges(&out, &report.file[0].covered);
+	add_ranges(&out, &report.file[0].not_covered);
+	rf_buf_printf(&out, "%.1f", report.percent);
+	rf_rego_unref(r);
+	assert_true(out.n < sizeof(text));
+	memcpy(text, out.p, out.n);
+	text[out.n] = '\0';
+	return text;
+}
+
+static void coverage_tells_what_was_evaluated(void **state RF_UNUSED)
+{
+	static const char module[] = "package p\n"
+				     "a if {\n"
+				     "  input.x == 1\n"
+				     "  input.y > 1\n"
+				     "}\n"
+				     "b := \"é\" if { input.x == 2 } else := input.z\n";
+	static const char *const none[] = { "1 == 1" };
+	static const char *const half[] = { "data.p.a with input.x as 1" };
+	static const char *const all[] = { "data.p.a with input as {\"x\": 1, \"y\": 2}",
+					   "data.p.b with input.x as 2", "data.p.b with input.z as 3" };
+	/* a value that is not there does not make the head */
+	static const char *const no_value[] = { "data.p.b with input.x as 3" };
+
+	assert_string_equal(cover(module, none, 1),
+			    "= 0 lines\n2.1-2.2 3.3-3.15 4.3-4.14 6.1-6.9 6.15-6.27 6.30-6.45 = 4 lines\n0.0");
+	assert_string_equal(cover(module, half, 1),
+			    "3.3-3.15 4.3-4.14 = 2 lines\n2.1-2.2 6.1-6.9 6.15-6.27 6.30-6.45 = 2 lines\n50.0");
+	assert_string_equal(cover(module, all, 3),
+			    "2.1-2.2 3.3-3.15 4.3-4.14 6.1-6.9 6.15-6.27 6.30-6.45 = 4 lines\n= 0 lines\n100.0");
+	assert_string_equal(cover(module, no_value, 1),
+			    "6.15-6.27 = 1 lines\n2.1-2.2 3.3-3.15 4.3-4.14 6.1-6.9 6.30-6.45 = 4 lines\n20.0");
+}
+
+/* Rules that begin alike, sets of which a part is asked for, values that are computed once: each has its marks. */
+static void coverage_sees_through_what_makes_rules_fast(void **state RF_UNUSED)
+{
+	static const char module[] = "package p\n"
+				     "all contains 1 if { input.x; count(few) == 1 }\n"
+				     "all contains 2 if { input.x; input.none; input.more }\n"
+				     "few := [y | some y in [1, 2]\n"
+				     "  y > 1]\n"
+				     "v contains m if { field[{\"m\": m, \"f\": \"c\"}] }\n"
+				     "field contains {\"m\": m, \"f\": f} if {\n"
+				     "  m := input.spec[f][_].m\n"
+				     "  some z\n"
+				     "  z = m; not z == 7\n"
+				     "}\n";
+	static const char *const query[] = { "data.p.all with input.x as 1",
+					     "data.p.v with input as {\"spec\": {\"c\": [{\"m\": 1}]}}" };
+
+	assert_string_equal(cover(module, query, 2),
+			    "2.1-2.15 2.21-2.28 2.30-2.45 3.21-3.28 3.30-3.40 4.1-5.9 4.13-4.29 5.3-5.8 "
+			    "6.1-6.13 6.19-6.44 7.1-7.32 8.3-8.26 10.3-10.8 10.10-10.20 = 8 lines\n"
+			    "3.1-3.15 3.42-3.52 = 1 lines\n88.9");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +266,8 @@ int main(void)
 		cmocka_unit_test(what_contradicts_itself_is_an_error),
 		cmocka_unit_test(compile_errors_say_where),
 		cmocka_unit_test(a_policy_that_runs_away_is_stopped),
+		cmocka_unit_test(coverage_tells_what_was_evaluated),
+		cmocka_unit_test(coverage_sees_through_what_makes_rules_fast),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,197 @@
+/* What a place's rules compute, as two numbers: templates that carry the same library, and constraints that give it the
+ * same parameters, compute the same from the same review, and need to do so once.
+ *
+ * A sign covers everything the value may depend on but the input itself: the steps of the rules and of all that
+ * they refer to. What depends on input[key] alone goes in as the value that it has. Rules that read data, change
+ * it with `with`, or call what is not a function of its arguments have no sign. */
+#include "policy/rego/eval.h"
+
+struct signing {
+	const struct rf_rego *r;
+	struct rf_str key;
+	struct rf_rv value;
+	const struct rf_re_cached *group, *once; /* known values */
+	struct rf_re_sign *sign;
+	uint8_t *state; /* of groups: 1 has none, 2 has one */
+};
+
+static void put(struct rf_re_sign *s, uint64_t v)
+{
+	s->a = (s->a ^ v) * 0x9e3779b97f4a7c15ULL;
+	s->a ^= s->a >> 32;
+	s->b = (s->b + v) * 0xc2b2ae3d27d4eb4fULL;
+	s->b ^= s->b >> 29;
+}
+
+static void put_value(struct rf_re_sign *s, struct rf_rv v)
+{
+	put(s, rf_rv_hash(v));
+}
+
+static void put_known(struct rf_re_sign *s, const struct rf_re_cached *c)
+{
+	put(s, 0x6b6e6f776eULL + c->state);
+	if (c->state == 1)
+		put_value(s, c->value);
+}
+
+static bool put_steps(struct signing *c, struct rf_re_sign *s, const struct rf_rp_step *step);
+static bool put_expr(struct signing *c, struct rf_re_sign *s, const struct rf_rp_expr *e);
+
+static bool put_exprs(struct signing *c, struct rf_re_sign *s, const struct rf_rp_expr *e, uint32_t n)
+{
+	put(s, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (!put_expr(c, s, &e[i]))
+			return false;
+	return true;
+}
+
+static bool put_pattern(struct signing *c, struct rf_re_sign *s, const struct rf_rp_pattern *p)
+{
+	put(s, p ? (uint64_t)p->kind + 1 : 0);
+	if (!p)
+		return true;
+	put(s, (uint64_t)p->slot << 32 | p->n);
+	if (p->kind == RF_RP_EQUAL)
+		return put_expr(c, s, p->expr);
+	if (p->kind == RF_RP_FIELDS && !put_exprs(c, s, p->key, p->n))
+		return false;
+	for (uint32_t i = 0; (p->kind == RF_RP_FIELDS || p->kind == RF_RP_PARTS) && i < p->n; i++)
+		if (!put_pattern(c, s, &p->part[i]))
+			return false;
+	return true;
+}
+
+static bool put_rule(struct signing *c, struct rf_re_sign *s, const struct rf_rp_rule *r)
+{
+	for (; r; r = r->otherwise) {
+		put(s, (uint64_t)r->n_args << 32 | r->n_path);
+		for (uint32_t i = 0; i < r->n_args; i++)
+			if (!put_pattern(c, s, &r->arg[i]))
+				return false;
+		if (!put_steps(c, s, r->body) || !put_exprs(c, s, r->path, r->n_path) || !put_expr(c, s, r->value))
+			return false;
+		put(s, (uint64_t)r->contains << 1 | (r->otherwise != NULL));
+	}
+	return true;
+}
+
+static bool put_rules(struct signing *c, struct rf_re_sign *s, const struct rf_rego_group *g)
+{
+	put(s, (uint64_t)g->kind << 32 | g->n);
+	if (g->node->n > 0)
+		return false; /* rules with longer names add to it */
+	for (uint32_t i = 0; i < g->n; i++)
+		if (!put_rule(c, s, g->rule[i]))
+			return false;
+	put(s, g->fallback != NULL);
+	return !g->fallback || put_rule(c, s, g->fallback);
+}
+
+/* Rules do not refer to themselves, so this ends. */
+static bool put_group(struct signing *c, struct rf_re_sign *s, const struct rf_rego_group *g)
+{
+	if (g->kind != RF_REGO_FUNCTION && c->group[g->id].state) {
+		put_known(s, &c->group[g->id]);
+		return true;
+	}
+	if (c->state[g->id] == 0) {
+		struct rf_re_sign own = { 1, 1 };
+
+		c->state[g->id] = put_rules(c, &own, g) ? 2 : 1;
+		if (c->state[g->id] == 2)
+			c->sign[g->id] = own;
+	}
+	put(s, c->sign[g->id].a);
+	put(s, c->sign[g->id].b);
+	return c->state[g->id] == 2;
+}
+
+/* input.a.b[x]: of what lies under the key the value goes in, of all else the way to it. */
+static bool put_input(struct signing *c, struct rf_re_sign *s, const struct rf_rp_expr *e)
+{
+	bool known = e->n > 0 && e->item[0].kind == RF_RP_CONST && e->item[0].value.type == RF_RV_STRING;
+
+	if (!known || rf_str_eq(rf_rv_text(e->item[0].value), c->key))
+		put_value(s, c->value);
+	return put_exprs(c, s, e->item, e->n);
+}
+
+static bool put_expr(struct signing *c, struct rf_re_sign *s, const struct rf_rp_expr *e)
+{
+	put(s, (uint64_t)e->kind << 8 | e->first);
+	switch ((enum rf_rp_kind)e->kind) {
+	case RF_RP_CONST:
+		put_value(s, e->value);
+		return true;
+	case RF_RP_SLOT:
+		put(s, e->slot);
+		return true;
+	case RF_RP_INPUT:
+		return put_input(c, s, e);
+	case RF_RP_DATA:
+		return e->node->group && e->node->group->kind != RF_REGO_FUNCTION &&
+		       put_group(c, s, e->node->group) && put_exprs(c, s, e->item, e->n);
+	case RF_RP_NARROWED:
+		return put_group(c, s, e->group);
+	case RF_RP_REF:
+		return put_expr(c, s, e->base) && put_exprs(c, s, e->item, e->n);
+	case RF_RP_BUILTIN:
+	case RF_RP_FUNCTION:
+	case RF_RP_ARRAY_COMP:
+	case RF_RP_SET_COMP:
+	case RF_RP_OBJECT_COMP:
+		if (e->slot && c->once[e->slot - 1].state) {
+			put_known(s, &c->once[e->slot - 1]);
+			return true;
+		}
+		break;
+	default:
+		return put_exprs(c, s, e->item, e->n);
+	}
+	if (e->kind == RF_RP_FUNCTION)
+		return put_group(c, s, e->group) && put_exprs(c, s, e->item, e->n);
+	if (e->kind == RF_RP_BUILTIN) {
+		put_value(s, rf_rv_str(rf_str(e->builtin->name)));
+		return !e->builtin->impure && e->builtin->fn && e->n > 0 && put_exprs(c, s, e->item, e->n);
+	}
+	return put_steps(c, s, e->body) && put_expr(c, s, e->base) &&
+	       (e->kind != RF_RP_OBJECT_COMP || put_expr(c, s, e->key));
+}
+
+static bool put_steps(struct signing *c, struct rf_re_sign *s, const struct rf_rp_step *step)
+{
+	for (; step; step = step->next) {
+		if (step->op == RF_RP_WITH || step->op == RF_RP_FORK)
+			return false;
+		put(s, step->op);
+		if ((step->expr && !put_expr(c, s, step->expr)) || !put_pattern(c, s, step->key) ||
+		    !put_pattern(c, s, step->pattern) || (rf_rp_has_body(step) && !put_steps(c, s, step->body)) ||
+		    (rf_rp_has_other(step) && !put_steps(c, s, step->other)))
+			return false;
+		for (uint32_t i = 0; step->op == RF_RP_EACH && i < step->n; i++)
+			put_value(s, step->only[i]);
+	}
+	put(s, 0x656e64);
+	return true;
+}
+
+void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value, const struct rf_re_cached *known,
+		 struct rf_re_sign *ret)
+{
+	struct signing c = { .r = r,
+			     .key = key,
+			     .value = value,
+			     .group = known,
+			     .once = known + r->n_groups + r->n_nodes + r->n_paths,
+			     .sign = ret,
+			     .state = rf_alloc(r->n_groups + 1) };
+
+	for (uint32_t i = 0; i < r->n_groups; i++) {
+		struct rf_re_sign ignored = { 0 };
+
+		(void)put_group(&c, &ignored, r->group[i]);
+	}
+	free(c.state);
+}
