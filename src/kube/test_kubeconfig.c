@@ -122,6 +122,20 @@ static void json_and_ipv6_are_read_too(void **state)
 	assert_true(rf_str_is(c.ns, "default"));
 }
 
+static void flow_style_is_not_taken_for_broken_json(void **state)
+{
+	struct rf_kubeconfig c = { 0 };
+
+	loads(put("config", "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], # ours\n"
+			    " clusters: [{name: k, cluster: {server: 'https://10.0.0.2:6443', " CA "}}],\n"
+			    " users: [{name: u, user: {token: t}}],}\n"),
+	      &c);
+	assert_true(rf_str_is(c.host, "10.0.0.2"));
+	assert_true(rf_str_is(c.token, "t"));
+	refuses(put("config", "{\"current-context\": \"c\""), RF_BAD_REQUEST, "YAML, line ");
+	refuses(put("config", "{\"current-context\": \"c\", \"current-context\": \"d\"}"), RF_BAD_REQUEST, "appears twice");
+}
+
 static void what_is_written_reads_back_the_same(void **state)
 {
 	struct rf_kubeconfig c = { .host = RF_LIT("::1"),
@@ -207,6 +221,7 @@ int main(void)
 		TEST(inline_data_is_decoded),
 		TEST(files_are_found_beside_the_kubeconfig),
 		TEST(json_and_ipv6_are_read_too),
+		TEST(flow_style_is_not_taken_for_broken_json),
 		TEST(what_is_written_reads_back_the_same),
 		TEST(errors_name_the_file_and_what_is_wrong),
 		TEST(what_would_weaken_tls_or_is_not_known_is_refused),

@@ -598,8 +598,11 @@ static bool is_address(struct rf_str s, bool v6)
 
 static bool is_email(struct rf_str s)
 {
-	const char *at = s.p == NULL ? NULL : memrchr(s.p, '@', s.n);
+	const char *at;
 
+	if (s.n == 0)
+		return false;
+	at = memrchr(s.p, '@', s.n);
 	return at != NULL && at > s.p && at + 1 < s.p + s.n && memchr(s.p, ' ', s.n) == NULL;
 }
 

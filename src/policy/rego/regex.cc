@@ -3,14 +3,11 @@
 
 #include <re2/re2.h>
 
-#include <atomic>
 #include <climits>
 #include <cstdio>
-#include <map>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace
@@ -19,7 +16,7 @@ namespace
 // A pattern and what it keeps to match fast stay below this; with the number of patterns cached it
 // bounds what tenants can make the process hold.
 constexpr int64_t kMaxMemory = 4 << 20;
-constexpr size_t kMaxCached = 64;
+constexpr size_t kMaxCached = 128; // by each thread
 
 RE2::Options options()
 {
@@ -39,36 +36,40 @@ struct rf_regex {
 
 	const std::string key;
 	const RE2 re;
-	std::atomic<int> refs{ 1 };
-	std::atomic<uint64_t> used{ 0 };
+	int refs = 1;
+	uint64_t used = 0;
 };
 
 namespace
 {
 
+// Each thread has its own: RE2 itself takes locks on what it keeps to match fast, and threads that share a pattern
+// would wait for each other.
 class Cache
 {
       public:
+	~Cache()
+	{
+		for (auto &e : entries_)
+			rf_regex_put(e.second);
+	}
+
 	rf_regex *find(std::string_view pattern)
 	{
-		std::shared_lock<std::shared_mutex> lock(mutex_);
 		auto it = entries_.find(pattern);
 		if (it == entries_.end())
 			return nullptr;
-		it->second->used.store(++clock_, std::memory_order_relaxed);
-		it->second->refs.fetch_add(1, std::memory_order_relaxed);
+		it->second->used = ++clock_;
+		it->second->refs++;
 		return it->second;
 	}
 
 	void add(rf_regex *r)
 	{
-		std::unique_lock<std::shared_mutex> lock(mutex_);
-		if (entries_.find(r->key) != entries_.end())
-			return; // another thread was faster; r lives as long as its user needs it
 		if (entries_.size() >= kMaxCached)
 			drop_oldest();
-		r->used.store(++clock_, std::memory_order_relaxed);
-		r->refs.fetch_add(1, std::memory_order_relaxed);
+		r->used = ++clock_;
+		r->refs++;
 		entries_.emplace(r->key, r);
 	}
 
@@ -84,16 +85,14 @@ class Cache
 		rf_regex_put(r);
 	}
 
-	std::shared_mutex mutex_;
-	std::map<std::string_view, rf_regex *> entries_;
-	std::atomic<uint64_t> clock_{ 0 };
+	std::unordered_map<std::string_view, rf_regex *> entries_;
+	uint64_t clock_ = 0;
 };
 
-// Never taken down: threads may still evaluate while the process ends.
 Cache &cache()
 {
-	static Cache *c = new Cache;
-	return *c;
+	thread_local Cache c;
+	return c;
 }
 
 void fail(char *error, size_t size, const char *what, std::string_view where)
@@ -217,7 +216,7 @@ rf_regex *rf_regex_get(const char *pattern, size_t n, bool *ret_compiled, char *
 
 void rf_regex_put(rf_regex *r)
 {
-	if (r != nullptr && r->refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+	if (r != nullptr && --r->refs == 0)
 		delete r;
 }
 

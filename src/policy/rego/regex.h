@@ -25,7 +25,7 @@ struct rf_regex_part {
 };
 
 /* From the cache, or compiled (*ret_compiled) and put there. NULL: not a pattern; *error then says why
- * as Go does, cut where it does not fit. Any thread may use it; to be given back. */
+ * as Go does, cut where it does not fit. For the thread that asked; to be given back. */
 struct rf_regex *rf_regex_get(const char *pattern, size_t n, bool *ret_compiled, char *error,
 			      size_t error_size);
 void rf_regex_put(struct rf_regex *r); /* NULL is allowed */

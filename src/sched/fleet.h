@@ -1,0 +1,197 @@
+/* The fleet: machines and their cards as one model that is kept and changed, not rebuilt. It answers where a
+ * request fits best, with exact cards, counts what is taken, and can take anything back.
+ *
+ * Pure: no clock, no I/O, no randomness; integers only; the same calls give the same answers. Who may be
+ * where besides (labels, taints, selectors) is the caller's: it keeps classes, sets of nodes, that requests
+ * name. One thread at a time.
+ *
+ * There is one feasibility function. find, take, a plan inside a mark and rf_fleet_why all use it. */
+#ifndef RF_SCHED_FLEET_H
+#define RF_SCHED_FLEET_H
+
+#include "base/base.h"
+#include "gpu/models.h"
+#include "tenant/tenant.h"
+
+#define RF_FLEET_CARDS_MAX 64  /* of one node, and of one request */
+#define RF_FLEET_MODELS_MAX 64 /* model ids are 0 .. 63 */
+#define RF_FLEET_PARTS_MAX 8
+#define RF_FLEET_PROFILES_MAX 8
+#define RF_FLEET_MILLI 1000
+#define RF_FLEET_NONE UINT32_MAX /* no node */
+#define RF_FLEET_CPU_MAX 1000000000LL
+#define RF_FLEET_MEMORY_MAX (1LL << 50)
+
+struct rf_fleet;
+struct rf_fleet *rf_fleet_new(void);
+void rf_fleet_free(struct rf_fleet *f);
+RF_DEFINE_AUTO_PTR(fleet);
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+/* A model that can be cut into slices: its profiles, in the order that requests number them. The table must
+ * outlive the fleet. Models not told of here have no slices. */
+void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_profile *profiles, size_t n);
+
+struct rf_fleet_card {
+	int64_t memory; /* bytes */
+	uint8_t model;
+	uint8_t island; /* of cards joined by NVLink */
+	uint8_t numa;
+	bool healthy;
+	bool sliced; /* in MIG mode, and stays so: slices only */
+	bool fixed;  /* not in MIG mode, and stays so: no slices. Neither: a free card may become either */
+};
+
+struct rf_fleet_node {
+	int64_t cpu_milli, memory, pods;
+	const struct rf_fleet_card *cards;
+	size_t n_cards;
+	bool cordoned; /* or not ready: nothing new */
+};
+
+/* Adds a node, or changes one (node: its handle, RF_FLEET_NONE adds). What it holds stays held, even beyond
+ * the new size; a card that is gone is as one that is not healthy. New nodes are in class 0 only. Not inside
+ * a mark. RF_INVALID: a size beyond the limits above. */
+int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_node *v, uint32_t *ret_node,
+		      struct rf_err *err);
+/* Offers it no more. What it holds is still to be given back; then its handle is used again. */
+void rf_fleet_del_node(struct rf_fleet *f, uint32_t node);
+void rf_fleet_set_cordoned(struct rf_fleet *f, uint32_t node, bool cordoned);
+void rf_fleet_set_healthy(struct rf_fleet *f, uint32_t node, unsigned card, bool healthy);
+/* These eighths of the card's memory hold nothing of anybody any more (0xff: all of it). */
+void rf_fleet_scrubbed(struct rf_fleet *f, uint32_t node, unsigned card, uint8_t eighths);
+
+/* Classes: class 0 is every node and cannot be changed. */
+uint32_t rf_fleet_class_new(struct rf_fleet *f);
+void rf_fleet_class_set(struct rf_fleet *f, uint32_t class, uint32_t node, bool in);
+void rf_fleet_class_free(struct rf_fleet *f, uint32_t class);
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+/* Who asks. The rules are those of docs/architecture.md, "Isolation", and hold on both sides. */
+struct rf_fleet_owner {
+	uint32_t tenant; /* 0: nobody's */
+	uint32_t trust;
+	enum rf_isolation level;
+	bool system; /* the cluster's own: meets everybody on a node */
+};
+
+enum rf_fleet_kind { RF_FLEET_CPU, RF_FLEET_WHOLE, RF_FLEET_SHARE, RF_FLEET_SLICE };
+
+struct rf_fleet_part {
+	enum rf_fleet_kind kind; /* not RF_FLEET_CPU */
+	uint8_t n;		 /* cards, shares or slices, each alike */
+	uint8_t profile;	 /* RF_FLEET_SLICE: index into the model's table */
+	bool one_island;	 /* RF_FLEET_WHOLE: all in one NVLink island */
+	bool apart;		 /* RF_FLEET_SHARE: each on a card of its own */
+	int64_t bytes, milli;	 /* RF_FLEET_SHARE, each */
+};
+
+enum rf_fleet_policy {
+	RF_FLEET_FRAG, /* what leaves most for those who usually ask (README) */
+	RF_FLEET_PACK,
+	RF_FLEET_SPREAD,
+	RF_FLEET_FIRST, /* the first node, the first cards */
+};
+
+struct rf_fleet_ask {
+	struct rf_fleet_owner owner;
+	int64_t cpu_milli, memory; /* and one pod */
+	uint64_t models;	   /* a bit for each that will do; 0: any */
+	uint32_t class;
+	enum rf_fleet_policy policy;
+	uint8_t n_parts; /* 0: no cards */
+	struct rf_fleet_part parts[RF_FLEET_PARTS_MAX];
+};
+/* RF_INVALID: it makes no sense (nothing can ever fit it). */
+int rf_fleet_check(const struct rf_fleet_ask *ask, struct rf_err *err);
+
+struct rf_fleet_grant {
+	uint8_t card;
+	uint8_t part; /* of the request */
+	uint8_t kind; /* enum rf_fleet_kind */
+	uint8_t profile;
+	uint8_t start; /* RF_FLEET_SLICE: the first memory slice */
+	int64_t bytes, milli;
+};
+
+struct rf_fleet_place {
+	uint32_t node;
+	uint32_t n;
+	int64_t score; /* lower is better; compares within one request only */
+	struct rf_fleet_grant grants[RF_FLEET_CARDS_MAX];
+};
+
+/* The best place, ties by the lower handle; false: there is none. Does not learn and takes nothing. */
+bool rf_fleet_find(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf_fleet_place *ret);
+/* The same for one node; the score is what find compares. */
+bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask,
+		      struct rf_fleet_place *ret);
+
+enum rf_fleet_unfit {
+	RF_FLEET_FITS,
+	RF_FLEET_NOT_IN_CLASS,
+	RF_FLEET_CORDONED,
+	RF_FLEET_ISOLATION, /* somebody on the node, or on its cards, who may not be met */
+	RF_FLEET_NO_PODS,
+	RF_FLEET_NO_CPU,
+	RF_FLEET_NO_MEMORY,
+	RF_FLEET_NO_MODEL,  /* no card of these models, or none that can be used this way */
+	RF_FLEET_UNHEALTHY, /* enough cards, if they were well */
+	RF_FLEET_UNSCRUBBED,
+	RF_FLEET_TAKEN,	    /* room enough on no card, or on too few */
+	RF_FLEET_TOO_SMALL, /* not even if the node were empty */
+	RF_FLEET_UNFITS
+};
+/* Nodes by why they do not do; each node counts once, for the first reason that holds. */
+void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS]);
+enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
+
+/* Moves on whenever something happened that may help such a request: as long as it reads the same, one that
+ * was refused would be refused again. Inside a mark it is not to be kept. */
+uint64_t rf_fleet_version(const struct rf_fleet *f, const struct rf_fleet_ask *ask);
+
+/* --- taking and giving back ------------------------------------------------------------------- */
+
+/* Takes exactly this. RF_CONFLICT if it does not fit there (any more); then nothing was taken.
+ * force: a fact that the caller was told of; it counts whoever it meets and however full the node is, but a
+ * card is not held in two ways at once, nor a slice twice (RF_CONFLICT). */
+int rf_fleet_take(struct rf_fleet *f, const struct rf_fleet_ask *ask, const struct rf_fleet_place *at, bool force,
+		  uint64_t *ret_hold, struct rf_err *err);
+/* The cards are from now on not offered to others until they are scrubbed. False: there is no such hold. */
+bool rf_fleet_give(struct rf_fleet *f, uint64_t hold);
+/* Of a hold: where, and what. NULL: there is none. Valid until it is given back. */
+const struct rf_fleet_grant *rf_fleet_hold(const struct rf_fleet *f, uint64_t hold, uint32_t *ret_node,
+					   size_t *ret_n);
+/* A tenant accepts something else from now on: also where it is already. */
+void rf_fleet_regrade(struct rf_fleet *f, uint32_t tenant, uint32_t trust, enum rf_isolation level);
+
+/* What-if: everything since a mark (taken, given, health, cordons, scrubs) can be undone, exactly. Marks nest;
+ * each ends with one of the two. A hold that a rollback brings back has its old number. */
+size_t rf_fleet_mark(struct rf_fleet *f);
+void rf_fleet_rollback(struct rf_fleet *f, size_t mark);
+void rf_fleet_keep(struct rf_fleet *f, size_t mark);
+
+/* --- who usually asks ------------------------------------------------------------------------- */
+
+/* The policy RF_FLEET_FRAG needs to know what requests are typical. Either it is told of each request as it
+ * comes, forgets slowly, and looks anew after 64, 128 ... 4096 of them and then every 4096; or it is given. */
+void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask);
+/* How often each was asked; from now on asked() changes nothing. n 0: learn again. */
+void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const uint64_t *counts, size_t n);
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+struct rf_fleet_usage {
+	int64_t cards, healthy; /* of nodes that are there */
+	int64_t milli;		/* granted: whole cards 1000, slices by their eighths of memory */
+	int64_t free_cards;	/* healthy and untouched */
+	int64_t cpu_milli, cpu_free;
+	size_t nodes, holds;
+};
+void rf_fleet_usage(const struct rf_fleet *f, struct rf_fleet_usage *ret);
+/* Recounts everything from the holds and compares; false if the books are wrong. Slow. */
+bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err);
+
+#endif

@@ -1,0 +1,230 @@
+/* Private to the fleet (fleet*.c and its test). */
+#ifndef RF_SCHED_FLEET_PRIVATE_H
+#define RF_SCHED_FLEET_PRIVATE_H
+
+#include "sched/fleet.h"
+
+#define EIGHTHS RF_MIG_MEMORY_SLICES
+#define MANY UINT32_MAX /* in place of one tenant or trust domain: several, so nobody's */
+#define NEVER INT64_MAX /* the score of a place that does not do */
+#define TYPICALS_MAX 64
+#define WEIGHTS 65536 /* what the typical requests' weights add up to */
+
+/* --- state ------------------------------------------------------------------------------------ */
+
+/* What a trial placement changes of a card. */
+struct load {
+	int64_t bytes;
+	int32_t milli;
+	uint16_t n_whole, n_share, n_slice; /* holdings; at most one of the three is not 0 */
+	uint8_t mask;			    /* of eighths, by slices */
+	uint8_t compute;		    /* slices of RF_MIG_COMPUTE_SLICES */
+	uint8_t of_profile[RF_FLEET_PROFILES_MAX];
+};
+
+struct card {
+	struct rf_fleet_card v;
+	bool there;
+	struct load load;
+	int32_t free;		/* in thousandths, of the scarcer of memory and compute; 0 if not well */
+	uint64_t hosts;		/* a bit per need of the typical requests */
+	uint32_t trust;		/* of who has shares; MANY: they differ */
+	uint32_t slicer;	/* the tenant who has slices; MANY: they differ, or nobody's */
+	uint16_t n_strict;	/* slices of those who share a card with nobody */
+	uint32_t dirt[EIGHTHS]; /* who left something in memory; 0: nobody */
+	bool dirty;
+};
+
+struct guest { /* a tenant on a node, the cluster's own aside */
+	uint32_t tenant;
+	uint32_t n, n_alone; /* holds; of these, with a node for themselves */
+};
+
+struct levels { /* of one node's cards of one model: its place in the index */
+	uint8_t model;
+	uint8_t whole, bytes, milli;
+	uint8_t profiles; /* a bit each */
+};
+
+struct node {
+	int64_t cpu, memory, pods; /* capacity */
+	int64_t cpu_left, memory_left, pods_left;
+	bool there, cordoned, dirty;
+	uint8_t n_cards; /* those that are gone but held are among them */
+	uint8_t n_levels;
+	uint32_t n_alone;
+	struct card *cards;
+	struct levels *levels;
+	uint64_t models; /* of cards that are there */
+	RF_VEC(struct guest) guests;
+	uint32_t first_hold; /* index + 1 */
+	uint32_t n_holds;
+	/* For the score, as of `scored` (an epoch of the typical requests; 0: never). */
+	uint32_t scored;
+	uint32_t stamp; /* of the lane that looked at it last */
+	int64_t frag;
+	int32_t total;			/* free, of all cards */
+	uint8_t count[TYPICALS_MAX];	/* per need: cards that can host it ... */
+	int32_t usable[TYPICALS_MAX];	/* ... and what is free on them */
+};
+
+struct hold {
+	struct rf_fleet_owner owner;
+	int64_t cpu, memory;
+	uint32_t node;
+	uint32_t generation;
+	uint32_t prev, next; /* of the node; index + 1 */
+	uint16_t n;
+	bool live;
+	struct rf_fleet_grant one, *grants;
+};
+
+/* What one card must offer for a typical request. */
+struct need {
+	uint8_t kind, profile;
+	int64_t bytes;
+	int32_t milli;
+	uint64_t models;
+};
+
+struct typical {
+	uint8_t need, n;
+	int64_t cpu, mib;
+	int64_t weight;
+};
+
+struct habit { /* a request that was seen; owner, class and policy do not matter */
+	int64_t cpu, mib;
+	struct need need;
+	uint8_t n;
+	uint64_t count;
+};
+
+enum undo_kind { UNDO_TAKE, UNDO_GIVE, UNDO_DIRT, UNDO_HEALTH, UNDO_CORDON };
+struct undo {
+	enum undo_kind kind;
+	uint32_t at, card; /* hold, or node and card */
+	bool was;
+	uint32_t dirt[EIGHTHS];
+};
+
+#define LEVEL_STEPS 17 /* whole cards: 1 .. 17; room of shares: sixteenths, 0 .. 16 */
+typedef uint64_t *bitmap;
+
+struct model_index { /* nodes whose best card of this model has at least so much */
+	bitmap whole[LEVEL_STEPS], bytes[LEVEL_STEPS], milli[LEVEL_STEPS], profile[RF_FLEET_PROFILES_MAX];
+	int64_t memory_max;
+};
+
+struct model {
+	const struct rf_mig_profile *profiles;
+	uint8_t n_profiles;
+	uint8_t fits[RF_FLEET_PROFILES_MAX][256]; /* by mask of what is taken: starts that are free */
+	struct model_index *index;
+	uint64_t version;
+};
+
+struct lanes;
+
+struct rf_fleet {
+	RF_VEC(struct node) nodes;
+	RF_VEC(uint32_t) unused; /* nodes' handles */
+	size_t words;		 /* of every bitmap */
+	bitmap there;		 /* and not cordoned */
+	RF_VEC(bitmap) classes;	 /* [0] is not used */
+	RF_VEC(uint32_t) unused_classes;
+	struct model models[RF_FLEET_MODELS_MAX];
+	uint64_t present; /* models with an index */
+	uint64_t version; /* for requests without cards */
+
+	RF_VEC(struct hold) holds;
+	RF_VEC(uint32_t) unused_holds;
+	RF_VEC(uint32_t) limbo; /* given back since a mark */
+
+	RF_VEC(struct undo) log;
+	RF_VEC(uint64_t) saved_versions; /* per mark */
+	size_t marks;
+
+	struct typical typicals[TYPICALS_MAX];
+	struct need needs[TYPICALS_MAX];
+	size_t n_typicals, n_needs;
+	uint32_t epoch;
+	RF_VEC(struct habit) habits;
+	uint64_t n_asked, look_at;
+	bool given;
+
+	struct lanes *lanes;
+};
+
+/* --- bitmaps ---------------------------------------------------------------------------------- */
+
+static inline bool bit_get(const uint64_t *b, uint32_t i)
+{
+	return b[i / 64] >> (i % 64) & 1;
+}
+static inline void bit_set(uint64_t *b, uint32_t i, bool on)
+{
+	uint64_t m = (uint64_t)1 << (i % 64);
+
+	b[i / 64] = on ? b[i / 64] | m : b[i / 64] & ~m;
+}
+
+/* --- fleet.c ---------------------------------------------------------------------------------- */
+
+struct node *fleet_node(struct rf_fleet *f, uint32_t node);
+/* After any change: the card's derived figures; then the node's, the index and the lanes. */
+void fleet_card_changed(struct rf_fleet *f, struct card *c);
+void fleet_node_changed(struct rf_fleet *f, uint32_t node);
+/* Something on this node became free for someone: moves the versions on. */
+void fleet_freed(struct rf_fleet *f, const struct node *n);
+void fleet_card_freed(struct rf_fleet *f, const struct card *c);
+void fleet_set_dirt(struct rf_fleet *f, uint32_t node, unsigned card, const uint32_t dirt[EIGHTHS]);
+
+/* --- fleet_card.c: the rules ------------------------------------------------------------------ */
+
+bool load_holds(const struct rf_fleet *f, const struct rf_fleet_card *v, const struct load *l,
+		const struct need *need);
+void load_add(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
+void load_sub(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
+int32_t load_free(const struct card *c, const struct load *l);
+/* The eighths that a grant covers. */
+uint8_t grant_mask(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_grant *g);
+/* Free starts of a profile on a card, a bit each; 0: none, for whatever reason. */
+uint8_t card_starts(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile);
+bool owner_shares(const struct rf_fleet_owner *o);
+/* May this owner be on the node at all? */
+bool node_open(const struct node *n, const struct rf_fleet_owner *o);
+/* May this owner use these eighths of the card in this way, room aside? stranger: nothing on it is its own. */
+bool card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind, uint8_t mask,
+	       bool stranger);
+/* Everything but the cards, class aside. */
+bool node_fits(const struct node *n, const struct rf_fleet_ask *ask);
+
+/* --- fleet_place.c ---------------------------------------------------------------------------- */
+
+/* The best way to place the request on this node, or NEVER. ret may be NULL. */
+int64_t fleet_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
+		    struct rf_fleet_place *ret);
+
+/* --- fleet_score.c ---------------------------------------------------------------------------- */
+
+struct touched { /* a card after a trial placement */
+	uint8_t card;
+	int32_t free;
+	uint64_t hosts;
+};
+uint64_t load_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l);
+void score_node(struct rf_fleet *f, struct node *n); /* fills what belongs to `scored` */
+/* Lower is better. */
+int64_t score_of(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+		 size_t n_t);
+
+/* --- fleet_find.c ----------------------------------------------------------------------------- */
+
+struct lanes *lanes_new(void);
+void lanes_free(struct lanes *l);
+void lanes_changed(struct lanes *l, uint32_t node);
+void lanes_reset(struct lanes *l); /* classes or bitmaps changed: all that is kept is void */
+void lanes_class_changed(struct lanes *l, uint32_t class, uint32_t node);
+
+#endif
