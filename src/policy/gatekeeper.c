@@ -723,7 +723,7 @@ static void evaluate(struct asking *q, const struct rf_gk_constraint *c, int act
 		q->shared = rf_rego_share(&q->scratch);
 	}
 	q->scratch.cap = q->scratch.used + RF_GK_MEMORY;
-	run.shared = q->has_data ? NULL : q->shared;
+	run.shared = q->shared;
 	r = rf_rego_ask(c->template->query, &run, &set, &q->err);
 	q->steps = RF_MAX(1, q->steps - run.used);
 	if (r < 0)
@@ -799,7 +799,8 @@ bool rf_gk_needs_inventory(const struct rf_gk *gk, const struct rf_rv *review, e
 	for (size_t i = 0; i < gk->constraints.n; i++) {
 		const struct rf_gk_constraint *c = gk->constraints.at[i];
 
-		if (c->action[point] != ACTION_NONE && matches(c, subject, n, NULL) != 0 && c->template->reads_inventory)
+		if (c->template->reads_inventory && c->action[point] != ACTION_NONE &&
+		    matches(c, subject, n, NULL) != 0)
 			return true;
 	}
 	return false;

@@ -1,19 +1,18 @@
-/* One card: what fits on it, who may use it, what is left of it. */
+/* The rules of one card and one node: what fits, who may be there, what is left. */
 #include "sched/fleet_private.h"
 
 /* --- room ------------------------------------------------------------------------------------- */
 
-static bool plain(const struct load *l)
+struct need fl_need(const struct rf_fleet_ask *ask, const struct rf_fleet_part *p)
 {
-	return l->n_whole == 0 && l->n_slice == 0;
+	return (struct need){ .kind = (uint8_t)p->kind,
+			      .profile = p->profile,
+			      .bytes = p->kind == RF_FLEET_SHARE ? p->bytes : 0,
+			      .milli = p->kind == RF_FLEET_SHARE ? (int32_t)p->milli : 0,
+			      .models = fl_models(ask) };
 }
 
-static bool untouched(const struct load *l)
-{
-	return plain(l) && l->n_share == 0;
-}
-
-uint8_t card_starts(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile)
+uint8_t fl_starts(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile)
 {
 	const struct model *m = &f->models[c->v.model];
 
@@ -24,26 +23,138 @@ uint8_t card_starts(const struct rf_fleet *f, const struct card *c, const struct
 	return m->fits[profile][l->mask];
 }
 
-/* Health, owners and dirt aside. */
-static bool has_room(const struct rf_fleet *f, const struct card *c, const struct load *l,
-		     const struct need *need)
+bool fl_has_room(const struct rf_fleet *f, const struct card *c, const struct load *l, const struct need *need)
 {
+	if (!(need->models >> c->v.model & 1))
+		return false;
 	switch ((enum rf_fleet_kind)need->kind) {
 	case RF_FLEET_WHOLE:
-		return !c->v.sliced && untouched(l);
+		return !c->v.sliced && fl_untouched(l);
 	case RF_FLEET_SHARE:
-		return !c->v.sliced && plain(l) && l->milli + need->milli <= RF_FLEET_MILLI &&
-		       need->bytes <= c->v.memory - l->bytes;
+		return !c->v.sliced && l->n_whole == 0 && l->n_slice == 0 &&
+		       l->milli + need->milli <= RF_FLEET_MILLI && need->bytes <= c->v.memory - l->bytes;
 	case RF_FLEET_SLICE:
-		return card_starts(f, c, l, need->profile) != 0;
+		return fl_starts(f, c, l, need->profile) != 0;
 	case RF_FLEET_CPU:
 		break;
 	}
 	return false;
 }
 
-bool card_has_room(const struct rf_fleet *f, const struct card *c, const struct load *l,
-		   const struct need *need)
+uint8_t fl_mask(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_grant *g)
 {
-	return has_room(f, c, l, need);
+	if (g->kind != RF_FLEET_SLICE)
+		return 0xff;
+	return (uint8_t)(((1u << f->models[c->v.model].profiles[g->profile].memory_slices) - 1) << g->start);
+}
+
+void fl_load_add(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g)
+{
+	if (g->kind == RF_FLEET_WHOLE) {
+		l->n_whole++;
+	} else if (g->kind == RF_FLEET_SHARE) {
+		l->n_share++;
+		l->bytes += g->bytes;
+		l->milli += (int32_t)g->milli;
+	} else {
+		l->n_slice++;
+		l->mask |= fl_mask(f, c, g);
+		l->compute += (uint8_t)f->models[c->v.model].profiles[g->profile].slices;
+		l->of_profile[g->profile]++;
+	}
+}
+
+void fl_load_sub(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g)
+{
+	if (g->kind == RF_FLEET_WHOLE) {
+		l->n_whole--;
+	} else if (g->kind == RF_FLEET_SHARE) {
+		l->n_share--;
+		l->bytes -= g->bytes;
+		l->milli -= (int32_t)g->milli;
+	} else {
+		l->n_slice--;
+		l->mask &= (uint8_t)~fl_mask(f, c, g);
+		l->compute -= (uint8_t)f->models[c->v.model].profiles[g->profile].slices;
+		l->of_profile[g->profile]--;
+	}
+}
+
+static int32_t slices_free(const struct load *l)
+{
+	int memory = (EIGHTHS - __builtin_popcount(l->mask)) * RF_FLEET_MILLI / EIGHTHS;
+	int compute = (RF_MIG_COMPUTE_SLICES - l->compute) * RF_FLEET_MILLI / RF_MIG_COMPUTE_SLICES;
+
+	return RF_MIN(memory, compute);
+}
+
+int32_t fl_load_free(const struct card *c, const struct load *l)
+{
+	int64_t left = RF_FLEET_MILLI - l->milli;
+
+	if (!c->there || !c->v.healthy || l->n_whole > 0)
+		return 0;
+	if (c->v.sliced || l->n_slice > 0)
+		return slices_free(l);
+	if (c->v.memory > 0 && l->bytes > 0)
+		left = RF_MIN(left, (c->v.memory - l->bytes) * RF_FLEET_MILLI / c->v.memory);
+	return (int32_t)RF_MAX(left, 0);
+}
+
+/* --- who may be where ------------------------------------------------------------------------- */
+
+static bool may_share(const struct rf_fleet_owner *o)
+{
+	return o->tenant != 0 && (o->level == RF_ISOLATION_SHARE || o->level == RF_ISOLATION_COOPERATIVE);
+}
+
+/* Whoever accepts slices shares a card with all who do; others only with themselves. */
+static bool slices_meet(const struct card *c, const struct rf_fleet_owner *o)
+{
+	if (c->load.n_slice == 0)
+		return true;
+	if (o->level >= RF_ISOLATION_SLICE)
+		return c->n_strict == 0;
+	return o->tenant != 0 && c->slicer == o->tenant;
+}
+
+/* By what others have there: what this request itself put on the card in a trial is no stranger's. */
+bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind)
+{
+	if (kind == RF_FLEET_SHARE)
+		return may_share(o) && (c->load.n_share == 0 || c->trust == o->trust);
+	return kind != RF_FLEET_SLICE || slices_meet(c, o);
+}
+
+bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind, uint8_t mask,
+	      bool stranger)
+{
+	/* Who shares a card with others in its trust domain also follows them in its memory. */
+	if (!c->dirty || (kind == RF_FLEET_SHARE && c->load.n_share > 0))
+		return true;
+	for (unsigned i = 0; i < EIGHTHS; i++)
+		if ((mask >> i & 1) && c->dirt[i] != 0 &&
+		    (stranger || o->tenant == 0 || c->dirt[i] != o->tenant))
+			return false;
+	return true;
+}
+
+bool fl_node_open(const struct node *n, const struct rf_fleet_owner *o)
+{
+	if (o->system || n->guests.n == 0)
+		return true;
+	if (o->level == RF_ISOLATION_NODE)
+		return n->guests.n == 1 && o->tenant != 0 && n->guests.at[0].tenant == o->tenant;
+	return n->n_alone == 0;
+}
+
+static bool enough(int64_t asked, int64_t left)
+{
+	return asked == 0 || asked <= left; /* an overfull node still takes who asks for nothing */
+}
+
+bool fl_node_fits(const struct node *n, const struct rf_fleet_ask *ask)
+{
+	return n->there && !n->cordoned && n->pods_left > 0 && enough(ask->cpu_milli, n->cpu_left) &&
+	       enough(ask->memory, n->memory_left) && fl_node_open(n, &ask->owner);
 }

@@ -61,6 +61,7 @@ struct node {
 	uint32_t n_holds;
 	/* For the score, as of `scored` (an epoch of the typical requests; 0: never). */
 	uint32_t scored;
+	uint32_t hosted; /* the epoch of the cards' hosts */
 	uint32_t stamp; /* of the lane that looked at it last */
 	int64_t frag;
 	int32_t total;			/* free, of all cards */
@@ -131,6 +132,7 @@ struct rf_fleet {
 	RF_VEC(uint32_t) unused; /* nodes' handles */
 	size_t words;		 /* of every bitmap */
 	bitmap there;		 /* and not cordoned */
+	bitmap dirty;
 	RF_VEC(bitmap) classes;	 /* [0] is not used */
 	RF_VEC(uint32_t) unused_classes;
 	struct model models[RF_FLEET_MODELS_MAX];
@@ -169,62 +171,80 @@ static inline void bit_set(uint64_t *b, uint32_t i, bool on)
 	b[i / 64] = on ? b[i / 64] | m : b[i / 64] & ~m;
 }
 
+/* Calls body with `i` for every bit. */
+#define FL_EACH_BIT(i, bits)                                                                                \
+	for (uint64_t fl_left_ = (bits); fl_left_ != 0; fl_left_ &= fl_left_ - 1)                           \
+		for (unsigned fl_once_ = 1, i = (unsigned)__builtin_ctzll(fl_left_); fl_once_; fl_once_ = 0)
+
 /* --- fleet.c ---------------------------------------------------------------------------------- */
 
-struct node *fleet_node(struct rf_fleet *f, uint32_t node);
 /* After any change: the card's derived figures; then the node's, the index and the lanes. */
-void fleet_card_changed(struct rf_fleet *f, struct card *c);
-void fleet_node_changed(struct rf_fleet *f, uint32_t node);
-/* Something on this node became free for someone: moves the versions on. */
-void fleet_freed(struct rf_fleet *f, const struct node *n);
-void fleet_card_freed(struct rf_fleet *f, const struct card *c);
-void fleet_set_dirt(struct rf_fleet *f, uint32_t node, unsigned card, const uint32_t dirt[EIGHTHS]);
+void fl_card_changed(struct rf_fleet *f, struct card *c);
+void fl_node_changed(struct rf_fleet *f, uint32_t node);
+/* Something became free for someone: moves the versions on. */
+void fl_node_freed(struct rf_fleet *f, const struct node *n);
+void fl_card_freed(struct rf_fleet *f, const struct card *c);
+void fl_set_dirt(struct rf_fleet *f, uint32_t node, unsigned card, const uint32_t dirt[EIGHTHS]);
+void fl_set_there(struct rf_fleet *f, uint32_t node);
+struct levels fl_levels(const struct rf_fleet *f, const struct node *n, uint8_t model);
+void fl_retire(struct rf_fleet *f, uint32_t node); /* frees the handle if nothing needs it */
+static inline uint64_t fl_models(const struct rf_fleet_ask *ask)
+{
+	return ask->models ? ask->models : ~(uint64_t)0;
+}
+static inline bool fl_in_class(const struct rf_fleet *f, uint32_t class, uint32_t node)
+{
+	return class == 0 || (class < f->classes.n && f->classes.at[class] != NULL &&
+			      bit_get(f->classes.at[class], node));
+}
 
-/* --- fleet_card.c: the rules ------------------------------------------------------------------ */
+/* --- fleet_card.c: the rules of one card and one node ----------------------------------------- */
 
-bool load_holds(const struct rf_fleet *f, const struct rf_fleet_card *v, const struct load *l,
-		const struct need *need);
-void load_add(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
-void load_sub(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
-int32_t load_free(const struct card *c, const struct load *l);
-/* The eighths that a grant covers. */
-uint8_t grant_mask(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_grant *g);
-/* Free starts of a profile on a card, a bit each; 0: none, for whatever reason. */
-uint8_t card_starts(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile);
-bool owner_shares(const struct rf_fleet_owner *o);
-/* May this owner be on the node at all? */
-bool node_open(const struct node *n, const struct rf_fleet_owner *o);
-/* May this owner use these eighths of the card in this way, room aside? stranger: nothing on it is its own. */
-bool card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind, uint8_t mask,
-	       bool stranger);
-/* Everything but the cards, class aside. */
-bool node_fits(const struct node *n, const struct rf_fleet_ask *ask);
+struct need fl_need(const struct rf_fleet_ask *ask, const struct rf_fleet_part *p);
+bool fl_has_room(const struct rf_fleet *f, const struct card *c, const struct load *l, const struct need *need);
+/* Starts of a profile that are free, a bit each; 0: none, for whatever reason. */
+uint8_t fl_starts(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile);
+uint8_t fl_mask(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_grant *g);
+void fl_load_add(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
+void fl_load_sub(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
+int32_t fl_load_free(const struct card *c, const struct load *l);
+static inline bool fl_untouched(const struct load *l)
+{
+	return l->n_whole == 0 && l->n_share == 0 && l->n_slice == 0;
+}
+/* May this owner use the card in this way, room and dirt aside? */
+bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind);
+/* Is there nothing of others in these eighths? stranger: nor of its own. */
+bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind, uint8_t mask,
+	      bool stranger);
+bool fl_node_open(const struct node *n, const struct rf_fleet_owner *o);
+/* Everything but class and cards. */
+bool fl_node_fits(const struct node *n, const struct rf_fleet_ask *ask);
 
-/* --- fleet_place.c ---------------------------------------------------------------------------- */
+/* --- fleet_place.c: the cards of one node ------------------------------------------------------ */
 
 /* The best way to place the request on this node, or NEVER. ret may be NULL. */
-int64_t fleet_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
-		    struct rf_fleet_place *ret);
+int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
+		 struct rf_fleet_place *ret);
 
 /* --- fleet_score.c ---------------------------------------------------------------------------- */
 
 struct touched { /* a card after a trial placement */
 	uint8_t card;
+	bool opened; /* it was untouched */
 	int32_t free;
 	uint64_t hosts;
 };
-uint64_t load_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l);
-void score_node(struct rf_fleet *f, struct node *n); /* fills what belongs to `scored` */
-/* Lower is better. */
-int64_t score_of(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+uint64_t fl_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l);
+struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned card, const struct load *after);
+int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
 		 size_t n_t);
 
 /* --- fleet_find.c ----------------------------------------------------------------------------- */
 
-struct lanes *lanes_new(void);
-void lanes_free(struct lanes *l);
-void lanes_changed(struct lanes *l, uint32_t node);
-void lanes_reset(struct lanes *l); /* classes or bitmaps changed: all that is kept is void */
-void lanes_class_changed(struct lanes *l, uint32_t class, uint32_t node);
+struct lanes *fl_lanes_new(void);
+void fl_lanes_free(struct lanes *l);
+void fl_lanes_changed(struct lanes *l, uint32_t node);
+void fl_lanes_reset(struct lanes *l); /* all that is kept is void */
 
 #endif

@@ -600,7 +600,7 @@ static bool is_email(struct rf_str s)
 {
 	const char *at;
 
-	if (s.n == 0)
+	if (s.p == NULL || s.n == 0)
 		return false;
 	at = memrchr(s.p, '@', s.n);
 	return at != NULL && at > s.p && at + 1 < s.p + s.n && memchr(s.p, ' ', s.n) == NULL;

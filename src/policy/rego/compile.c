@@ -499,6 +499,21 @@ static int parse_all(struct compiling *k, const struct rf_rego_source *source, s
 	return k->errors->n ? -RF_INVALID : 0;
 }
 
+static void make_faster(struct rf_rego *r)
+{
+	for (uint32_t i = 0; i < r->n_groups; i++) {
+		r->group[i]->merged = r->group[i]->rule;
+		r->group[i]->n_merged = r->group[i]->n;
+	}
+	if (r->plain)
+		return;
+	if (!r->covered) /* rules that nobody wrote */
+		rf_rc_narrow(r);
+	rf_rc_index(r);
+	rf_rc_pack(r);
+	rf_rc_number(r);
+}
+
 static void compile_all(struct compiling *k)
 {
 	struct rf_rego *r = k->rego;
@@ -528,13 +543,8 @@ static void compile_all(struct compiling *k)
 	order = rf_rc_check_recursion(r, &k->edges, k->errors);
 	if (k->errors->n == 0)
 		rf_rc_check_types(r, k->rules, order, k->errors);
-	if (k->errors->n == 0) {
-		if (!r->covered) /* rules that nobody wrote */
-			rf_rc_narrow(r);
-		rf_rc_index(r);
-		rf_rc_pack(r);
-		rf_rc_number(r);
-	}
+	if (k->errors->n == 0)
+		make_faster(r);
 }
 
 static int by_place(const void *a, const void *b)
@@ -549,13 +559,18 @@ static int by_place(const void *a, const void *b)
 	return r ? r : rf_str_cmp(x->text, y->text);
 }
 
-static int compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data, bool strict,
-		   bool covered, struct rf_rego **ret, struct rf_ra_errors *errors)
+/* How it is compiled. */
+struct manner {
+	bool strict, covered, plain;
+};
+
+static int compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data, struct manner how,
+		   struct rf_rego **ret, struct rf_ra_errors *errors)
 {
 	struct rf_rego *r = rf_new(struct rf_rego);
-	struct compiling k = { .rego = r, .errors = errors, .strict = strict };
+	struct compiling k = { .rego = r, .errors = errors, .strict = how.strict };
 
-	*r = (struct rf_rego){ .refs = 1, .arena = RF_ARENA_INIT, .covered = covered };
+	*r = (struct rf_rego){ .refs = 1, .arena = RF_ARENA_INIT, .covered = how.covered, .plain = how.plain };
 	k.tail = &k.first;
 	r->root = rf_arena_new(&r->arena, struct rf_rego_node);
 	r->n_nodes = 1;
@@ -576,20 +591,26 @@ static int compile(const struct rf_rego_source *source, size_t n, const struct r
 int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
 		    struct rf_rego **ret, struct rf_ra_errors *errors)
 {
-	return compile(source, n, data, false, false, ret, errors);
+	return compile(source, n, data, (struct manner){ 0 }, ret, errors);
 }
 
 int rf_rego_compile_covered(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
 			    struct rf_rego **ret, struct rf_ra_errors *errors)
 {
-	return compile(source, n, data, false, true, ret, errors);
+	return compile(source, n, data, (struct manner){ .covered = true }, ret, errors);
+}
+
+int rf_rego_compile_plain(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
+			  struct rf_rego **ret, struct rf_ra_errors *errors)
+{
+	return compile(source, n, data, (struct manner){ .plain = true }, ret, errors);
 }
 
 int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors)
 {
 	struct rf_rego *r = NULL;
 
-	if (compile(source, n, NULL, true, false, &r, errors) < 0)
+	if (compile(source, n, NULL, (struct manner){ .strict = true }, &r, errors) < 0)
 		return -RF_INVALID;
 	rf_rego_unref(r);
 	return 0;

@@ -139,7 +139,7 @@ static void find_path(struct rf_rc *c, struct rf_rp_expr *e)
 {
 	uint32_t at = 0;
 
-	if (!c->group)
+	if (!c->group || c->rego->plain)
 		return;
 	for (; e->path_keys < RF_MIN(e->n, 255u); e->path_keys++) {
 		const struct rf_rp_expr *key = &e->item[e->path_keys];
@@ -226,7 +226,7 @@ static struct rf_rp_expr *call_expr(struct rf_rc *c, struct rf_rc_term *t)
 	keys_of(c, e, t->item, t->n);
 	if (!t->group) {
 		e->builtin = t->builtin;
-		e->quick = quick_of(t->builtin->name);
+		e->quick = c->rego->plain ? RF_RP_CALLED : quick_of(t->builtin->name);
 		return e;
 	}
 	e->group = t->group;

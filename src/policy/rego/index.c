@@ -236,8 +236,6 @@ static void merge_rules(struct rf_rego *r, struct rf_rego_group *g)
 	struct rf_rp_rule *one = rf_arena_new(&r->arena, struct rf_rp_rule);
 	struct rf_rp_branch *b = rf_arena_array(&r->arena, struct rf_rp_branch, g->n + 1);
 
-	g->merged = g->rule;
-	g->n_merged = g->n;
 	if (g->n < 2 || g->n > MERGED_MAX || has_chains(g))
 		return;
 	*one = *g->rule[0];

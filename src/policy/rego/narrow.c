@@ -159,6 +159,7 @@ static struct rf_rego_group *narrow_group(struct rf_rego *r, const struct rf_reg
 		if (!copy->rule[i])
 			return NULL;
 	}
+	copy->merged = copy->rule;
 	return copy;
 }
 

@@ -273,6 +273,7 @@ struct rf_rego {
 	struct rf_ra_module **module;
 	uint32_t n_modules;
 	bool covered; /* has marks */
+	bool plain;   /* as it was written: nothing is done to make it faster */
 	struct rf_rego_spot *spot;
 	uint32_t n_spots, room_spots;
 };

@@ -28,6 +28,9 @@ int rf_rego_compile(const struct rf_rego_source *source, size_t n, const struct 
 /* The same with marks in it, for coverage.h; slower. */
 int rf_rego_compile_covered(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
 			    struct rf_rego **ret, struct rf_ra_errors *errors);
+/* The same without anything that makes it faster, for tests: both must give the same. */
+int rf_rego_compile_plain(const struct rf_rego_source *source, size_t n, const struct rf_rv *data,
+			  struct rf_rego **ret, struct rf_ra_errors *errors);
 /* Only looks for errors, and for more of them than OPA needs to run a policy (its strict mode): imports,
  * variables and arguments nobody uses, deprecated builtins. */
 int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors);

@@ -1,0 +1,359 @@
+/* How good a place is. For the policy RF_FLEET_FRAG: by how much less is left for those who usually ask.
+ *
+ * For each typical request, what is free on a node counts as far as that request could use it: nothing if the
+ * node cannot host it once; else what is free on the cards that can, in proportion to how many of these cards
+ * the node's CPU and memory could feed. The rest is a fragment. A node's fragmentation is the mean over the
+ * typical requests, small ones counting more, since they are what fills a cluster up to the end. The score is
+ * what the placement adds to it, and a little for the room on the node, so that full nodes are filled first.
+ *
+ * This goes beyond "fragmentation gradient descent" (Weng et al., USENIX ATC 2023) in the second half of that:
+ * there, a node with eight free cards and CPU for one pod has no fragment. */
+#include "sched/fleet_private.h"
+
+#define HABITS_MAX 1024
+#define LOOK_FIRST 64
+#define LOOK_EVERY 4096
+#define FORGET_EVERY 65536
+#define SMALL_FIRST 10000 /* thousandths of a card beyond which a request counts least */
+#define ROOM_WEIGHT (WEIGHTS * 3 / 100)
+#define MIB_SHIFT 20
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+uint64_t fl_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l)
+{
+	uint64_t hosts = 0;
+
+	if (!c->there || !c->v.healthy || l->n_whole > 0)
+		return 0;
+	for (size_t i = 0; i < f->n_needs; i++)
+		hosts |= (uint64_t)fl_has_room(f, c, l, &f->needs[i]) << i;
+	return hosts;
+}
+
+struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned card, const struct load *after)
+{
+	const struct card *c = &n->cards[card];
+
+	return (struct touched){ .card = (uint8_t)card,
+				 .opened = fl_untouched(&c->load),
+				 .free = fl_load_free(c, after),
+				 .hosts = fl_hosts(f, c, after) };
+}
+
+/* What of `usable`, on `cards` cards, can be fed from `left`, of which n cards need `each`. */
+static int64_t fed(int64_t usable, int64_t cards, int64_t left, int64_t each, int64_t n)
+{
+	return left * n >= each * cards ? usable : usable * left * n / (each * cards);
+}
+
+static int64_t usable_by(const struct typical *t, int64_t cards, int64_t usable, int64_t cpu, int64_t mib)
+{
+	int64_t by_cpu, by_memory;
+
+	if (cards < t->n || cpu < t->cpu || mib < t->mib)
+		return 0;
+	by_cpu = fed(usable, cards, cpu, t->cpu, t->n);
+	by_memory = fed(usable, cards, mib, t->mib, t->n);
+	return RF_MIN(by_cpu, by_memory);
+}
+
+static int64_t fragments(const struct rf_fleet *f, int64_t total, const uint8_t *count, const int32_t *usable,
+			 int64_t cpu, int64_t mib)
+{
+	int64_t sum = 0;
+
+	if (total == 0)
+		return 0;
+	for (size_t i = 0; i < f->n_typicals; i++) {
+		const struct typical *t = &f->typicals[i];
+
+		sum += t->weight * (total - usable_by(t, count[t->need], usable[t->need], cpu, mib));
+	}
+	return sum;
+}
+
+static void rehost(struct rf_fleet *f, struct node *n)
+{
+	for (unsigned i = 0; i < n->n_cards; i++)
+		n->cards[i].hosts = fl_hosts(f, &n->cards[i], &n->cards[i].load);
+	n->hosted = f->epoch;
+}
+
+static void score_node(struct rf_fleet *f, struct node *n)
+{
+	if (n->hosted != f->epoch)
+		rehost(f, n);
+	memset(n->count, 0, f->n_needs);
+	memset(n->usable, 0, f->n_needs * sizeof(n->usable[0]));
+	n->total = 0;
+	for (unsigned i = 0; i < n->n_cards; i++) {
+		const struct card *c = &n->cards[i];
+
+		n->total += c->free;
+		FL_EACH_BIT (b, c->hosts) {
+			n->count[b]++;
+			n->usable[b] += c->free;
+		}
+	}
+	n->frag = fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> MIB_SHIFT);
+	n->scored = f->epoch;
+}
+
+static int64_t score_frag(struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
+			  const struct touched *t, size_t n_t)
+{
+	uint8_t count[TYPICALS_MAX] RF_UNINITIALIZED;
+	int32_t usable[TYPICALS_MAX] RF_UNINITIALIZED;
+	int64_t total = n->total, cpu = n->cpu_left - ask->cpu_milli;
+	int64_t mib = (n->memory_left - ask->memory) >> MIB_SHIFT, score;
+
+	memcpy(count, n->count, f->n_needs);
+	memcpy(usable, n->usable, f->n_needs * sizeof(usable[0]));
+	for (size_t i = 0; i < n_t; i++) {
+		const struct card *c = &n->cards[t[i].card];
+
+		total += t[i].free - c->free;
+		FL_EACH_BIT (b, c->hosts) {
+			count[b]--;
+			usable[b] -= c->free;
+		}
+		FL_EACH_BIT (b, t[i].hosts) {
+			count[b]++;
+			usable[b] += t[i].free;
+		}
+	}
+	score = fragments(f, total, count, usable, cpu, mib) - n->frag;
+	if (n->n_cards > 0)
+		score += (int64_t)n->total * ROOM_WEIGHT / n->n_cards;
+	return score + (n->cpu > 0 ? cpu * 1000 / n->cpu : 0);
+}
+
+/* --- the other policies ----------------------------------------------------------------------- */
+
+struct sums {
+	int64_t opened, left_free, room, cpu;
+};
+
+static struct sums sum_up(const struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+			  size_t n_t)
+{
+	struct sums s = { .cpu = n->cpu > 0 ? (n->cpu_left - ask->cpu_milli) * 1000 / n->cpu : 0 };
+
+	for (unsigned i = 0; i < n->n_cards; i++)
+		s.left_free += n->cards[i].free > 0 && fl_untouched(&n->cards[i].load);
+	for (size_t i = 0; i < n_t; i++) {
+		s.opened += t[i].opened;
+		s.room += t[i].free;
+	}
+	s.left_free -= s.opened;
+	return s;
+}
+
+/* Open few free cards, keep large groups of free cards together, leave little room on used ones. Whoever asks
+ * for no card stays off the nodes that have some. */
+static int64_t score_pack(const struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+			  size_t n_t)
+{
+	struct sums s = sum_up(n, ask, t, n_t);
+	int64_t opened = ask->n_parts > 0 ? s.opened : n->n_cards;
+
+	return (((opened << 8 | s.left_free) << 17 | s.room) << 11) + s.cpu;
+}
+
+static int64_t score_spread(const struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+			    size_t n_t)
+{
+	struct sums s = sum_up(n, ask, t, n_t);
+	int64_t free = ask->n_parts > 0 ? s.left_free : RF_FLEET_CARDS_MAX - n->n_cards;
+
+	return -(((free << 8 | s.opened) << 17 | s.room) << 11) - s.cpu;
+}
+
+int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+		 size_t n_t)
+{
+	if (n->scored != f->epoch)
+		score_node(f, n);
+	switch (ask->policy) {
+	case RF_FLEET_FRAG:
+		return score_frag(f, n, ask, t, n_t);
+	case RF_FLEET_PACK:
+		return score_pack(n, ask, t, n_t);
+	case RF_FLEET_SPREAD:
+		return score_spread(n, ask, t, n_t);
+	case RF_FLEET_FIRST:
+		break;
+	}
+	return 0;
+}
+
+/* --- who usually asks ------------------------------------------------------------------------- */
+
+static bool same_need(const struct need *a, const struct need *b)
+{
+	return a->kind == b->kind && a->profile == b->profile && a->bytes == b->bytes && a->milli == b->milli &&
+	       a->models == b->models;
+}
+
+static bool same_habit(const struct habit *a, const struct habit *b)
+{
+	return a->cpu == b->cpu && a->mib == b->mib && a->n == b->n && same_need(&a->need, &b->need);
+}
+
+/* In thousandths of cards: how much of a card a need takes, roughly where its memory is not known. */
+static int64_t size_of(const struct rf_fleet *f, const struct need *need)
+{
+	int64_t milli = need->milli, model;
+
+	if (need->kind == RF_FLEET_WHOLE)
+		return RF_FLEET_MILLI;
+	FL_EACH_BIT (m, need->models & f->present) {
+		if (need->kind == RF_FLEET_SLICE && need->profile < f->models[m].n_profiles)
+			return f->models[m].profiles[need->profile].memory_slices * RF_FLEET_MILLI / EIGHTHS;
+		model = f->models[m].index->memory_max;
+		if (need->bytes > 0 && model > 0)
+			milli = RF_MAX(milli, need->bytes * RF_FLEET_MILLI / model);
+	}
+	return RF_MIN(milli, RF_FLEET_MILLI);
+}
+
+static uint64_t weight_of(const struct rf_fleet *f, const struct habit *h)
+{
+	int64_t size = size_of(f, &h->need) * h->n;
+
+	return h->count * (uint64_t)RF_MAX(SMALL_FIRST - size, 1000);
+}
+
+static int rarer_last(const void *pa, const void *pb)
+{
+	const struct habit *a = pa, *b = pb;
+	int d = memcmp(&a->need, &b->need, sizeof(a->need));
+
+	if (a->count != b->count)
+		return a->count > b->count ? -1 : 1;
+	if (a->cpu != b->cpu)
+		return a->cpu < b->cpu ? -1 : 1;
+	if (a->mib != b->mib)
+		return a->mib < b->mib ? -1 : 1;
+	return d != 0 ? d : a->n - b->n;
+}
+
+static uint8_t need_index(struct rf_fleet *f, const struct need *need)
+{
+	size_t i = 0;
+
+	while (i < f->n_needs && !same_need(&f->needs[i], need))
+		i++;
+	if (i == f->n_needs)
+		f->needs[f->n_needs++] = *need;
+	return (uint8_t)i;
+}
+
+static void look(struct rf_fleet *f)
+{
+	size_t n = RF_MIN(f->habits.n, TYPICALS_MAX);
+	uint64_t sum = 0;
+
+	if (f->habits.n > 0)
+		qsort(f->habits.at, f->habits.n, sizeof(f->habits.at[0]), rarer_last);
+	for (size_t i = 0; i < n; i++)
+		sum += weight_of(f, &f->habits.at[i]);
+	f->n_typicals = f->n_needs = 0;
+	for (size_t i = 0; i < n && sum > 0; i++) {
+		const struct habit *h = &f->habits.at[i];
+		int64_t weight = (int64_t)((unsigned __int128)weight_of(f, h) * WEIGHTS / sum);
+
+		if (weight > 0)
+			f->typicals[f->n_typicals++] = (struct typical){ .need = need_index(f, &h->need),
+									 .n = h->n,
+									 .cpu = h->cpu,
+									 .mib = h->mib,
+									 .weight = weight };
+	}
+	f->epoch++;
+}
+
+static void forget_half(struct rf_fleet *f)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < f->habits.n; i++) {
+		struct habit h = f->habits.at[i];
+
+		h.count /= 2;
+		if (h.count > 0)
+			f->habits.at[kept++] = h;
+	}
+	f->habits.n = kept;
+}
+
+/* A request of several parts counts as its largest. */
+static bool habit_of(const struct rf_fleet *f, const struct rf_fleet_ask *ask, uint64_t count, struct habit *ret)
+{
+	int64_t largest = -1;
+
+	memset(ret, 0, sizeof(*ret)); /* habits are compared as bytes */
+	ret->cpu = ask->cpu_milli;
+	ret->mib = (ask->memory + (1 << MIB_SHIFT) - 1) >> MIB_SHIFT;
+	ret->count = count;
+	for (unsigned i = 0; i < ask->n_parts; i++) {
+		struct need need = fl_need(ask, &ask->parts[i]);
+		int64_t size = size_of(f, &need) * ask->parts[i].n;
+
+		if (size <= largest)
+			continue;
+		largest = size;
+		ret->n = ask->parts[i].n;
+		ret->need.kind = need.kind;
+		ret->need.profile = need.kind == RF_FLEET_SLICE ? need.profile : 0;
+		ret->need.bytes = need.bytes;
+		ret->need.milli = need.milli;
+		ret->need.models = need.models;
+	}
+	return ask->n_parts > 0;
+}
+
+static void count_habit(struct rf_fleet *f, const struct habit *h)
+{
+	for (size_t i = 0; i < f->habits.n; i++) {
+		if (same_habit(&f->habits.at[i], h)) {
+			f->habits.at[i].count += h->count;
+			return;
+		}
+	}
+	while (f->habits.n >= HABITS_MAX)
+		forget_half(f);
+	rf_vec_push(&f->habits, *h);
+}
+
+void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask)
+{
+	struct habit h;
+
+	/* Who asks for no card leaves no fragment of one. */
+	if (f->given || rf_fleet_check(ask, NULL) < 0 || !habit_of(f, ask, 1, &h))
+		return;
+	count_habit(f, &h);
+	if (++f->n_asked % FORGET_EVERY == 0)
+		forget_half(f);
+	if (f->look_at == 0)
+		f->look_at = LOOK_FIRST;
+	if (f->n_asked < f->look_at)
+		return;
+	f->look_at += RF_MIN(f->look_at, LOOK_EVERY);
+	look(f);
+}
+
+void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const uint64_t *counts, size_t n)
+{
+	struct habit h;
+
+	rf_vec_clear(&f->habits);
+	f->given = n > 0;
+	f->n_asked = f->look_at = 0;
+	for (size_t i = 0; i < n; i++)
+		if (rf_fleet_check(&asks[i], NULL) == 0 && habit_of(f, &asks[i], counts[i], &h))
+			count_habit(f, &h);
+	look(f);
+}

@@ -1,0 +1,261 @@
+/* queue: whose work comes next, and what may be lent, borrowed and taken back. A tree of queues
+ * (organisation, team, tenant), each with amounts per resource; workloads wait in the leaves. Where a
+ * workload goes is not decided here: rf_queues_next names the workload to try, the caller tries it
+ * and says rf_queues_admit or rf_queues_refuse.
+ *
+ * Pure: time is an argument (milliseconds, never going back), no I/O, no randomness, integers only.
+ * The same calls give the same answers; ties end in names and ids, never in the order of a map.
+ *
+ * The promises, for every queue on the path from a leaf to the root and every resource asked for:
+ *   limit     used <= limit
+ *   guarantee what cannot be preempted <= guaranteed
+ *   borrowing footprint <= guaranteed + borrowing
+ *   lending   sum of footprints at the root <= capacity
+ * where the footprint of a queue is what it uses, or what it does not lend (guaranteed - lending) if
+ * that is more. An amount that shrinks takes nothing away: the queue is over until work ends, and
+ * admits nothing meanwhile that would add to it. */
+#ifndef RF_SCHED_QUEUE_H
+#define RF_SCHED_QUEUE_H
+
+#include "base/base.h"
+
+#define RF_QUEUE_NO_LIMIT INT64_MAX
+#define RF_QUEUE_AMOUNT_MAX (INT64_C(1) << 56) /* of anything finite */
+#define RF_QUEUE_RES_MAX 64
+#define RF_QUEUES_MAX 10000
+#define RF_QUEUE_DEPTH_MAX 8
+#define RF_QUEUE_WEIGHT_MAX 1000000
+#define RF_QUEUE_ASK_MAX 16
+#define RF_QUEUE_MEMBERS_MAX 100000
+#define RF_QUEUE_WORKS_MAX 1000000
+#define RF_QUEUE_MS_MAX (INT64_C(1) << 40) /* of any length of time: 34 years */
+#define RF_QUEUE_RESERVATIONS_MAX 16
+
+struct rf_queues;
+struct rf_queue; /* lives until rf_queues_del */
+struct rf_work;  /* a workload; lives until rf_queues_remove */
+
+/* --- configuration ----------------------------------------------------------------------- */
+
+/* A resource is known by its place in the table: 0 is the first. */
+struct rf_queue_resource {
+	const char *name; /* "cards", "cards/h100", "share-bytes", "mig/1g.10gb" */
+	/* A queue that says nothing about it is guaranteed any amount of it, not none: for what is
+	 * counted and limited only, such as CPU. */
+	bool free_by_default;
+};
+
+struct rf_queues_config {
+	const struct rf_queue_resource *resources;
+	size_t n_resources;
+	int64_t half_life_ms;	  /* of past usage; 0: the past does not count */
+	int64_t entry_ms;	  /* running work counts as if it had run that much longer already */
+	int64_t refresh_ms;	  /* shares age in the order at least this often; 0: 1000 */
+	int64_t reserve_after_ms; /* a large gang that waits longer is reserved for; 0: never */
+	int64_t reserve_members;  /* what makes a gang large */
+	int64_t reserve_most;	  /* at most so many at a time, up to RF_QUEUE_RESERVATIONS_MAX */
+};
+int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, struct rf_err *err);
+void rf_queues_free(struct rf_queues *qs);
+RF_DEFINE_AUTO_PTR(queues);
+
+struct rf_queue_quota {
+	int64_t resource;
+	/* -1 for a queue with children: the sum of theirs. More than the parent has to give is cut
+	 * down in proportion, as it is when the capacity falls below the sum. */
+	int64_t guaranteed;
+	int64_t limit;	   /* RF_QUEUE_NO_LIMIT: none; so below */
+	int64_t lending;   /* of what is guaranteed and idle, so much is for others */
+	int64_t borrowing; /* so much more than guaranteed */
+};
+
+struct rf_queue_spec {
+	struct rf_str name;   /* DNS subdomain; one of its name in the whole tree */
+	struct rf_str parent; /* empty: the top */
+	int64_t weight;	      /* 1 .. RF_QUEUE_WEIGHT_MAX, of what is over the guarantees */
+	const struct rf_queue_quota *quotas;
+	size_t n_quotas; /* a resource not named: the children's sum guaranteed, no limit, all lent */
+};
+/* Makes or changes a queue. Refused, and nothing changed: a parent that is not there, one that is
+ * the queue itself or below it, one that holds workloads; a tree too deep or too large; weight 0;
+ * an unknown resource; a guarantee above the queue's own limit. */
+int rf_queues_put(struct rf_queues *qs, const struct rf_queue_spec *spec, int64_t now,
+		  struct rf_err *err);
+/* RF_CONFLICT while it has children or workloads. Its past usage is remembered by its name. */
+int rf_queues_del(struct rf_queues *qs, struct rf_str name, int64_t now, struct rf_err *err);
+struct rf_queue *rf_queues_find(const struct rf_queues *qs, struct rf_str name);
+/* What there is of a resource now: RF_QUEUE_NO_LIMIT until told, and then it is not shared out. */
+int rf_queues_capacity(struct rf_queues *qs, int64_t resource, int64_t amount, struct rf_err *err);
+
+/* --- workloads --------------------------------------------------------------------------- */
+
+struct rf_queue_ask {
+	int64_t resource;
+	int64_t amount; /* of one member; more than 0 */
+};
+
+struct rf_work_spec {
+	uint64_t id;	  /* the caller's; breaks ties */
+	void *user;	  /* the caller's */
+	uint64_t shape;	  /* request class: workloads of a queue with the same shape ask for the same,
+			     and one refusal holds for all of them */
+	int64_t priority; /* within its own queue only */
+	int64_t created_ms;
+	int64_t min, size; /* of a gang: admitted with min to size members; 1 and 1: no gang */
+	bool preemptible;
+	int64_t min_run_ms;   /* not taken back before it ran that long */
+	int64_t run_limit_ms; /* it ends by then; 0: unknown */
+	const struct rf_queue_ask *ask;
+	size_t n_ask;
+};
+/* An unknown resource, nothing asked for, a queue with children, or the same shape with another
+ * request is refused. */
+int rf_queues_submit(struct rf_queues *qs, struct rf_queue *q, const struct rf_work_spec *s,
+		     struct rf_work **ret, struct rf_err *err);
+/* Work that runs already, after a restart: charged whatever the limits say. bill is what
+ * rf_work_view said when it was admitted; 0: at today's price. */
+int rf_queues_restore(struct rf_queues *qs, struct rf_queue *q, const struct rf_work_spec *s,
+		      int64_t members, int64_t started_ms, uint64_t bill, int64_t now,
+		      struct rf_work **ret, struct rf_err *err);
+/* Ended or withdrawn: uncharged if it ran, and freed. */
+void rf_queues_remove(struct rf_queues *qs, struct rf_work *w, int64_t now);
+/* Evicted: uncharged, and waiting again with its old creation time. */
+void rf_queues_requeue(struct rf_queues *qs, struct rf_work *w, int64_t now);
+/* Running work gets or gives up members: 1 .. size. Fewer always works. */
+int rf_queues_resize(struct rf_queues *qs, struct rf_work *w, int64_t members, int64_t now,
+		     struct rf_err *err);
+/* A better bound for when it ends than start + run limit; RF_QUEUE_NO_LIMIT: unknown. */
+void rf_work_ends(struct rf_work *w, int64_t end_ms);
+
+/* --- order ------------------------------------------------------------------------------- */
+
+/* The workload to try next and how many members its quotas allow, or NULL: nothing that waits may
+ * run now. Reservations whose time has come first; then from the root down the child that comes
+ * first: what stays within its guarantee, then least usage per weight, then by name; in a leaf by
+ * priority, creation, id. What is ready but does not fit is passed over. A leaf that tried
+ * RF_QUEUE_TRIES in vain rests until the others had their turn. Asked again without an answer in
+ * between it names the same. */
+struct rf_work *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *ret_members);
+/* It was placed with so many members. RF_FORBIDDEN if a quota does not allow it. */
+int rf_queues_admit(struct rf_queues *qs, struct rf_work *w, int64_t members, int64_t now,
+		    struct rf_err *err);
+/* It could not be placed. Its shape rests in its queue until one of these resources changes; bit i
+ * is resource i, 0 means any. */
+void rf_queues_refuse(struct rf_queues *qs, struct rf_work *w, uint64_t resources);
+/* More may be free of these resources, or elsewhere: what was refused for them is tried again. */
+void rf_queues_changed(struct rf_queues *qs, uint64_t resources);
+
+/* --- reclaim ----------------------------------------------------------------------------- */
+
+enum rf_reclaim {
+	RF_RECLAIM_GUARANTEE, /* to reach what is guaranteed */
+	RF_RECLAIM_FAIR,      /* also to reach the fair share */
+};
+
+struct rf_victim {
+	struct rf_work *work;
+	int64_t members; /* to go: all of them, or those above its minimum */
+};
+
+/* What could be taken back for a waiting workload, in the order in which to take it, at most `most`.
+ * Only preemptible work that ran its minimum, of queues over their guarantee (for a claim on a fair
+ * share: over their fair share), judged at every level below where the two paths meet; in a leaf
+ * lowest priority first, then most recent. A gang larger than what is over the guarantee comes
+ * last, and only for a claim on a guarantee. With `whole` a gang goes as a whole; without, only its
+ * members above the minimum go where it has any. */
+size_t rf_reclaim_candidates(struct rf_queues *qs, struct rf_work *w, int64_t now,
+			     enum rf_reclaim policy, bool whole, struct rf_victim *ret,
+			     size_t most);
+/* Would it fit with these gone? Asked only where the quotas allow it. Must not call back. */
+typedef bool rf_queue_fits(void *ctx, const struct rf_work *w, const struct rf_victim *gone,
+			   size_t n);
+/* A smallest set of candidates with which w may be admitted with its minimum: none of its subsets
+ * does (tried one by one up to 12; beyond, no single one can be left out). 0: there is none, or none
+ * is needed. */
+size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_work *w, int64_t now, enum rf_reclaim policy,
+		       rf_queue_fits *fits, void *ctx, struct rf_victim *ret, size_t most);
+
+/* --- reservations ------------------------------------------------------------------------ */
+
+/* Reserves for the oldest large gangs that wait too long: when, at the latest, enough of what runs
+ * has ended. Until then other work is admitted only if it ends before, or may be stopped at any time,
+ * or what is left over suffices. To be called when things changed, about every second; fits may be
+ * NULL. Without bounds for what runs there is no reservation. Returns how many there are. */
+size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx);
+bool rf_work_reserved(const struct rf_queues *qs, const struct rf_work *w, int64_t *ret_start_ms);
+
+/* --- saying why -------------------------------------------------------------------------- */
+
+enum rf_why_kind {
+	RF_WHY_RUNNING,
+	RF_WHY_TURN,	  /* nothing forbids it: others of its queue or other queues come first */
+	RF_WHY_REFUSED,	  /* there was no place when it was tried; resources: what may help */
+	RF_WHY_LIMIT,	  /* the limit of a queue on its path */
+	RF_WHY_GUARANTEE, /* it cannot be preempted, and so must stay within the guarantee */
+	RF_WHY_BORROWING, /* the borrowing limit of a queue on its path */
+	RF_WHY_CAPACITY,  /* more than there is, or than is free */
+	RF_WHY_LENDING,	  /* what is free is kept by others who do not lend it */
+	RF_WHY_RESERVED,  /* it would delay a large gang that starts at until_ms */
+};
+enum rf_why_by {
+	RF_WHY_BY_NOBODY,    /* too much in any case */
+	RF_WHY_BY_OWN,	     /* work under the named queue, its own path */
+	RF_WHY_BY_BORROWERS, /* work over its guarantee: this one is entitled to it */
+	RF_WHY_BY_OTHERS,    /* work that this one is not entitled to */
+};
+
+struct rf_why {
+	enum rf_why_kind kind;
+	enum rf_why_by by;
+	int64_t resource;	      /* -1: none */
+	const struct rf_queue *level; /* on its own path; NULL: the cluster */
+	int64_t need, have;
+	uint64_t resources; /* of a refusal */
+	int64_t until_ms;   /* of a reservation */
+};
+void rf_work_why(struct rf_queues *qs, const struct rf_work *w, int64_t now, struct rf_why *ret);
+/* Does the reason still hold? Looks only at what it names. */
+bool rf_work_why_holds(const struct rf_queues *qs, const struct rf_work *w, int64_t now,
+		       const struct rf_why *why);
+/* One line of name=value pairs; names no queue but those on the workload's own path. */
+struct rf_str rf_why_text(struct rf_arena *a, const struct rf_queues *qs, const struct rf_why *why);
+
+/* --- looking ----------------------------------------------------------------------------- */
+
+struct rf_queue_view {
+	int64_t used, unpreemptible, footprint;
+	int64_t guaranteed; /* what holds now, after cuts */
+	int64_t limit;
+	int64_t fair;	/* deserved: guarantees first, the rest by weight among those who ask */
+	int64_t wanted; /* by what waits */
+};
+/* q NULL: the cluster. */
+void rf_queue_view(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, int64_t now,
+		   struct rf_queue_view *ret);
+struct rf_str rf_queue_name(const struct rf_queue *q);
+struct rf_str rf_queue_path(struct rf_arena *a, const struct rf_queue *q); /* "org/team/tenant" */
+/* Usage that counts now: 2^32 is the whole cluster, times milliseconds, decayed. */
+uint64_t rf_queue_usage(struct rf_queues *qs, struct rf_queue *q, int64_t now);
+
+struct rf_work_view {
+	uint64_t id;
+	void *user;
+	struct rf_queue *queue;
+	bool running;
+	int64_t members, started_ms, end_ms;
+	uint64_t bill; /* of the whole cluster in 2^32, its largest fraction over all resources */
+};
+void rf_work_view(const struct rf_work *w, struct rf_work_view *ret);
+
+/* Counts everything again from the workloads; RF_INTERNAL, and what differs, if the books were wrong. */
+int rf_queues_recount(struct rf_queues *qs, int64_t now, struct rf_err *err);
+
+/* The ledger of past usage as text, sorted by name, and back. An import replaces what is known of the
+ * queues it names; those not made yet get theirs when they are. */
+void rf_queues_export(struct rf_queues *qs, int64_t now, struct rf_buf *ret);
+int rf_queues_import(struct rf_queues *qs, struct rf_str text, int64_t now, struct rf_err *err);
+
+/* 0.5^(dt/half_life) with 63 bits behind the point. */
+uint64_t rf_queue_decay(int64_t dt_ms, int64_t half_life_ms);
+
+#endif

@@ -1,0 +1,222 @@
+/* Private to the queues: records, books, heaps. */
+#ifndef RF_SCHED_QUEUE_PRIVATE_H
+#define RF_SCHED_QUEUE_PRIVATE_H
+
+#include "sched/queue.h"
+
+/* A leaf with more shapes than this is deep: shapes that do not fit step aside, so that those
+ * behind them are seen. It is also how many a leaf may try in vain before others had their turn. */
+#define RF_QUEUE_TRIES 32
+
+typedef unsigned __int128 rf_u128;
+
+/* --- heap: the first is at[0]; items know where they are ------------------------------------ */
+
+struct rf_heap_item {
+	size_t pos; /* 1 is the first; 0: in no heap */
+};
+typedef bool rf_heap_before(const struct rf_heap_item *a, const struct rf_heap_item *b);
+struct rf_heap {
+	struct rf_heap_item **at;
+	size_t n, cap;
+	rf_heap_before *before;
+};
+void rf_heap_put(struct rf_heap *h, struct rf_heap_item *i); /* adds it, or finds its new place */
+void rf_heap_del(struct rf_heap *h, struct rf_heap_item *i); /* nothing if it is in none */
+void rf_heap_all(struct rf_heap *h);			     /* every place anew */
+void rf_heap_done(struct rf_heap *h);
+
+/* All of a heap in order, without changing it; the heap must stand still meanwhile. */
+struct rf_walk {
+	const struct rf_heap *heap;
+	size_t *at, n, cap;
+};
+void rf_walk_start(struct rf_walk *w, const struct rf_heap *h);
+struct rf_heap_item *rf_walk_next(struct rf_walk *w);
+
+/* --- records ------------------------------------------------------------------------------- */
+
+enum rf_vec_name {
+	RF_V_CLAIM,  /* guaranteed, as configured; -1: the children's sum */
+	RF_V_LIMIT,
+	RF_V_LENDING,
+	RF_V_BORROWING,
+	RF_V_SUM,    /* claim, or the sum of the children's */
+	RF_V_GUAR,   /* what holds after cuts */
+	RF_V_LOCAL,  /* of that, what is not lent */
+	RF_V_USED,
+	RF_V_FIXED,  /* used by what cannot be preempted */
+	RF_V_BELOW,  /* the children's footprints */
+	RF_V_FOOT,
+	RF_V_WANT,   /* asked for by what waits */
+	RF_V_FAIR,
+	RF_V_LEAST,  /* no shape below that is ready asks for less */
+	RF_V_COUNT
+};
+
+struct rf_queue {
+	struct rf_heap_item item; /* among its parent's children that have something ready */
+	char *name;
+	struct rf_queue *parent; /* NULL: the root */
+	RF_VEC(struct rf_queue *) children;
+	size_t depth; /* the root: 0 */
+	uint64_t serial;
+	int64_t weight;
+	int64_t *v[RF_V_COUNT];
+
+	/* order */
+	struct rf_heap ready; /* children; in a leaf: shapes */
+	struct rf_shape *first;
+	bool over; /* its first would leave it over its guarantee */
+	rf_u128 key;
+
+	/* ledger */
+	rf_u128 past; /* bills * ms, 20 bits behind the point */
+	int64_t past_ms;
+	uint64_t rate; /* sum of the bills of what runs */
+
+	/* leaf */
+	size_t n_works;
+	struct rf_work *running; /* newest first */
+	struct rf_shape *held, *held_last;
+	size_t n_held, to_scan, n_soft, n_refused;
+	uint64_t freed; /* grows when work of its own ends */
+	size_t soft_pos, refused_pos; /* in the lists of leaves that hold such; 0: not in it */
+	size_t tries;
+	bool rests;
+};
+
+enum rf_hold {
+	RF_HOLD_NONE,
+	RF_HOLD_OWN,	 /* until work of its own leaf ends */
+	RF_HOLD_SOFT,	 /* until anything ends that uses what it lacks */
+	RF_HOLD_REFUSED, /* until the caller says so */
+};
+
+/* Workloads of one leaf that are alike in all but priority and age. */
+struct rf_shape {
+	struct rf_heap_item item;
+	struct rf_queue *leaf;
+	uint64_t shape;
+	int64_t min, size, run_limit;
+	bool preemptible, stoppable; /* stoppable: at any time */
+	struct rf_heap works;	     /* that wait */
+	size_t refs;		     /* works that wait or run */
+	enum rf_hold hold;
+	uint64_t mask, held_at;
+	struct rf_shape *held_prev, *held_next;
+	size_t n_ask;
+	struct rf_queue_ask ask[];
+};
+
+struct rf_work {
+	struct rf_heap_item item;  /* in its shape, while it waits */
+	struct rf_heap_item large; /* among the large gangs that wait */
+	struct rf_shape *shape;
+	uint64_t id;
+	void *user;
+	int64_t priority, created, min_run, started, end;
+	int64_t members; /* 0: waits */
+	uint64_t bill;	 /* of all members */
+	struct rf_work *prev, *next;
+	bool backfilled; /* let past a reservation because it can be stopped */
+};
+
+struct rf_reservation {
+	struct rf_work *work;
+	int64_t start;
+	int64_t spare[RF_QUEUE_RES_MAX];
+};
+
+struct rf_past { /* of a queue that is not there */
+	rf_u128 past;
+	int64_t past_ms;
+};
+
+struct rf_queues {
+	struct rf_queues_config c;
+	size_t n_res;
+	char **res_names;
+	bool res_free[RF_QUEUE_RES_MAX];
+	struct rf_queue *root;
+	struct rf_map names;		  /* -> struct rf_queue */
+	struct rf_map shapes;		  /* (leaf, shape, ...) -> struct rf_shape */
+	struct rf_map gone;		  /* name -> struct rf_past */
+	RF_VEC(struct rf_queue *) order; /* parents before children */
+	RF_VEC(struct rf_queue *) soft, refused;
+	RF_VEC(struct rf_queue *) rested;
+	uint64_t serial;
+	size_t n_works;
+	bool stale;	  /* guarantees, keys and heaps are to be made anew */
+	bool fair_stale;
+	int64_t refreshed;
+	bool settled;	  /* nothing that is ready may run, but perhaps in fresh */
+	struct rf_queue *fresh;
+	uint64_t ticks;	  /* counts what may help somebody */
+	uint64_t soft_at[RF_QUEUE_RES_MAX], changed_at[RF_QUEUE_RES_MAX];
+	struct rf_heap large;
+	struct rf_reservation reserved[RF_QUEUE_RESERVATIONS_MAX];
+	size_t n_reserved;
+	struct rf_walk walks[RF_QUEUE_DEPTH_MAX + 2];
+};
+
+static inline bool rf_queue_is_leaf(const struct rf_queue *q)
+{
+	return q->children.n == 0;
+}
+/* a + b, where NO_LIMIT stays what it is. */
+static inline int64_t rf_queue_add(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (a == RF_QUEUE_NO_LIMIT || b == RF_QUEUE_NO_LIMIT || __builtin_add_overflow(a, b, &sum))
+		return RF_QUEUE_NO_LIMIT;
+	return sum;
+}
+static inline uint64_t rf_shape_mask(const struct rf_shape *s)
+{
+	uint64_t m = 0;
+
+	for (size_t i = 0; i < s->n_ask; i++)
+		m |= UINT64_C(1) << s->ask[i].resource;
+	return m;
+}
+
+/* queue_tree.c */
+void rf_queues_settle_tree(struct rf_queues *qs, int64_t now); /* if stale */
+
+/* queue_charge.c */
+void rf_charge_shift(struct rf_shape *s, int64_t members); /* books only; negative: gives back */
+void rf_charge_foot(struct rf_queue *q, size_t r);	   /* from what it uses; not its parents */
+/* RF_WHY_RUNNING: allowed. ret may be NULL. */
+enum rf_why_kind rf_charge_check(const struct rf_shape *s, int64_t members, struct rf_why *ret);
+int64_t rf_charge_most(const struct rf_shape *s); /* members, 0 .. size */
+uint64_t rf_charge_bill(const struct rf_queues *qs, const struct rf_shape *s, int64_t members);
+
+/* queue_share.c */
+void rf_ledger_to(const struct rf_queues *qs, struct rf_queue *q, int64_t now);
+rf_u128 rf_ledger_key(const struct rf_queues *qs, const struct rf_queue *q);
+void rf_ledger_remember(struct rf_queues *qs, struct rf_queue *q, int64_t now);
+void rf_ledger_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now);
+void rf_share_fill(struct rf_queues *qs); /* RF_V_FAIR, if stale */
+
+/* queue_order.c */
+bool rf_order_child(const struct rf_heap_item *a, const struct rf_heap_item *b);
+bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b);
+bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b);
+bool rf_order_large(const struct rf_heap_item *a, const struct rf_heap_item *b);
+void rf_order_keys(struct rf_queues *qs, struct rf_queue *q); /* of one queue, from its heap */
+void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf);
+void rf_order_wake_all(struct rf_queues *qs);
+void rf_order_add(struct rf_queues *qs, struct rf_work *w); /* it waits now */
+void rf_order_drop(struct rf_queues *qs, struct rf_work *w); /* it no longer waits */
+void rf_order_freed(struct rf_queues *qs, struct rf_shape *s); /* something of this shape ended */
+
+/* queue_ahead.c */
+/* May work of this shape start now in spite of the reservations? NULL: yes. */
+const struct rf_reservation *rf_ahead_gate(const struct rf_queues *qs, const struct rf_shape *s,
+					   int64_t members, int64_t now);
+void rf_ahead_admitted(struct rf_queues *qs, struct rf_work *w, int64_t now);
+void rf_ahead_forget(struct rf_queues *qs, const struct rf_work *w);
+
+#endif
