@@ -11,14 +11,15 @@ free := gpu.parameter("free", ["ringfence.io/burst"])
 
 ours(key) if {
 	domain := split(lower(key), "/")[0]
-	some d in domains
-	in_domain(domain, d)
+	in_domain(domain)
 	not key in free
 }
 
-in_domain(domain, d) if domain == d
+in_domain(domain) if domain in domains
 
-in_domain(domain, d) if endswith(domain, concat("", [".", d]))
+in_domain(domain) if strings.any_suffix_match(domain, below)
+
+below := [concat("", [".", d]) | some d in domains]
 
 was := gpu.old if gpu.old
 
