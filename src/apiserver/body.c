@@ -1,7 +1,12 @@
 /* From the bytes of a request to an object of the right kind. */
 #include "apiserver/api.h"
+
+#include <math.h>
+
 #include "apiserver/decode.h"
 #include "apiserver/schema.h"
+
+#define NUMBER_MAX 64 /* characters */
 
 struct want {
 	const char *kind;
@@ -53,11 +58,35 @@ static int check_type(const struct want *w, struct rf_str own, const struct rf_j
 	return 0;
 }
 
+/* Kubernetes reads numbers into 64 bits. Policies could not read what is beyond that, not in other objects
+ * either that they compare with: one such object would have every write refused. */
+static int check_numbers(const struct rf_json *v, struct rf_err *err)
+{
+	char text[NUMBER_MAX + 1];
+
+	if (rf_json_is(v, RF_JSON_NUMBER)) {
+		size_t n = RF_MIN(v->text.n, (size_t)NUMBER_MAX);
+
+		memcpy(text, v->text.p, n);
+		text[n] = '\0';
+		if (v->text.n <= NUMBER_MAX && isfinite(strtod(text, NULL)))
+			return 0;
+		return rf_fail(err, RF_BAD_REQUEST, "number %.32s is out of range", text);
+	}
+	for (size_t i = 0; i < rf_json_len(v); i++)
+		if (check_numbers(v->type == RF_JSON_ARRAY ? v->items[i] : v->members[i].value,
+				  err) < 0)
+			return -err->code;
+	return 0;
+}
+
 /* Ringfence's own kinds: metadata, spec and status; what spec may hold is for validation. */
 static int prune_own(struct rf_json *o, struct rf_buf *unknown, struct rf_err *err)
 {
 	struct rf_json *meta = rf_json_get(o, RF_LIT("metadata"));
 
+	if (check_numbers(o, err) < 0)
+		return -err->code;
 	for (size_t i = 0; i < o->n;) {
 		struct rf_str key = o->members[i].key;
 		bool known = rf_word_in("kind apiVersion metadata spec status", key);

@@ -3,6 +3,7 @@
 #include "apiserver/schema.h"
 #include "codec/base64.h"
 #include "codec/pb.h"
+#include "codec/utf8.h"
 #include "codec/yaml.h"
 
 #define DEPTH_MAX 64
@@ -17,6 +18,17 @@ static int room(struct rf_arena *a, struct rf_err *err)
 
 static int message(struct rf_arena *a, const struct rf_schema_type *t, struct rf_str in,
 		   struct rf_json *into, int depth, struct rf_err *err);
+
+/* Stored as JSON, what is no UTF-8 would come out as other text than policies saw, and two keys as one. */
+static int check_text(struct rf_str s, struct rf_err *err)
+{
+	for (size_t i = 0, n; i < s.n; i += n) {
+		n = rf_utf8_char(s.p + i, s.n - i);
+		if (n == 0)
+			return rf_fail(err, RF_BAD_REQUEST, "protobuf: a string is not valid UTF-8");
+	}
+	return 0;
+}
 
 /* --- special messages ----------------------------------------------------------------------- */
 
@@ -57,7 +69,7 @@ static int read_quantity(struct rf_arena *a, struct rf_str in, struct rf_json **
 	while ((r = rf_pb_next(&in, &f, err)) > 0)
 		if (f.number == 1 && f.wire == RF_PB_BYTES)
 			text = f.bytes;
-	if (r < 0)
+	if (r < 0 || (r = check_text(text, err)) < 0)
 		return r;
 	*ret = rf_json_string(a, text);
 	return 0;
@@ -79,7 +91,7 @@ static int read_int_or_string(struct rf_arena *a, struct rf_str in, struct rf_js
 		else if (f.number == 3)
 			text = f.bytes;
 	}
-	if (r < 0)
+	if (r < 0 || (r = check_text(text, err)) < 0)
 		return r;
 	*ret = type == 1 ? rf_json_string(a, text) : rf_json_number(a, number);
 	return 0;
@@ -114,7 +126,7 @@ static int read_bytes_value(struct rf_arena *a, struct rf_str type, struct rf_st
 	switch (type.p[0]) {
 	case 's':
 		*ret = rf_json_string(a, in);
-		return 0;
+		return check_text(in, err);
 	case 'y':
 		*ret = rf_json_string(a, rf_base64_encode(a, in));
 		return 0;
@@ -170,7 +182,7 @@ static int read_entry(struct rf_arena *a, struct rf_str type, struct rf_str in, 
 			 read_value(a, type, &f, depth, &value, err) < 0)
 			return -err->code;
 	}
-	if (r < 0)
+	if (r < 0 || (r = check_text(key, err)) < 0)
 		return r;
 	if (rf_json_len(map) > 100000)
 		return rf_fail(err, RF_TOO_LARGE, "a map has too many entries");

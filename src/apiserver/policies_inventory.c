@@ -192,8 +192,10 @@ static int gather_row(void *ctx, const struct rf_row *row)
 		return too_much(g->err);
 	/* Values point into their text. */
 	r = rf_rv_parse_json(g->a, rf_arena_str(g->a, row->json), &v, g->err);
+	if (r == -RF_TOO_LARGE)
+		return too_much(g->err);
 	if (r < 0)
-		return r == -RF_TOO_LARGE ? too_much(g->err) : r;
+		return rf_wrap(g->err, "%.*s/%.*s", RF_STR(row->ns), RF_STR(row->name));
 	rf_vec_push(&g->objects, v);
 	return 0;
 }

@@ -188,9 +188,12 @@ static int unjudged(struct rf_err *err)
 	return rf_wrap(err, "Internal error occurred: failed calling webhook \"" WEBHOOK "\"");
 }
 
+/* An answer has room for far less, and a collection's deletion asks about every object. */
+#define WARNINGS_MAX (64 * 1024)
+
 static int conclude(struct rf_req *r, const struct rf_book_verdict *v, struct rf_err *err)
 {
-	for (size_t i = 0; i < v->n_warnings; i++) {
+	for (size_t i = 0; i < v->n_warnings && r->warnings.n < WARNINGS_MAX; i++) {
 		struct rf_str text = v->warnings[i], line;
 
 		if (r->warnings.n > 0 && r->warnings.p[r->warnings.n - 1] != '\n')

@@ -506,6 +506,53 @@ static void a_kind_may_be_called_as_others_are(void **state)
 	assert_ok(try_map(w.admin, "a", "{}", &err), err);
 }
 
+/* It would be found among the others later, and every comparison with them refused. */
+static void a_number_that_policies_cannot_read_is_not_stored(void **state)
+{
+	static const char *const NUMBERS[] = { "1e400000", "-1e309",
+					       "1111111111111111111111111111111111111111111111111111111111111111"
+					       "1111111111111111111111111111111111" };
+	struct rf_err err = RF_ERR_INIT;
+
+	for (size_t i = 0; i < RF_COUNT(NUMBERS); i++) {
+		struct rf_json *o = NULL;
+
+		assert_ok(rf_json_parse(&w.a,
+					rf_arena_printf(&w.a,
+							"{\"metadata\":{\"name\":\"p\"},\"spec\":{\"x\":[{\"y\":%s}]}}",
+							NUMBERS[i]),
+					&o, &err),
+			  err);
+		expect(world_try(w.admin, &w, "/apis/ringfence.io/v1alpha1/namespaces/default/podgroups", o, &err),
+		       &err, RF_BAD_REQUEST, "is out of range");
+	}
+}
+
+/* Nothing else is answered while one request is worked on, so the sum of its judgements is bounded. */
+static void a_collection_that_takes_too_long_stays_as_it_is(void **state)
+{
+	static const size_t N = 400;
+	struct rf_err err = RF_ERR_INIT;
+
+	for (size_t i = 0; i < N; i++)
+		assert_ok(try_map(w.admin, rf_arena_printf(&w.a, "m%zu", i).p, "{'go':'y'}", &err), err);
+	add_template("SlowEnd", "package slowend\n"
+				"violation[{\"msg\": \"never\"}] {\n"
+				"  input.review.operation == \"DELETE\"\n"
+				"  a := numbers.range(1, 2000)[_]\n"
+				"  b := numbers.range(1, 1000)[_]\n  a + b < 0\n}\n");
+	add_constraint("SlowEnd", "slow", "{" ON_MAPS "}");
+	rf_kube_set_timeout(w.admin, 60000);
+	expect(rf_kube_delete(w.admin, &w.a, RF_LIT(CONFIGMAPS "?labelSelector=go%3Dy"), -1, false, &err),
+	       &err, RF_TOO_LARGE, "none was deleted");
+	assert_int_equal(rf_json_len(rf_json_at(world_get(&w, CONFIGMAPS), "items")), N);
+	remove_one(TEMPLATES, "slowend");
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT(CONFIGMAPS "?labelSelector=go%3Dy"), -1, false, &err),
+		  err);
+	assert_int_equal(rf_json_len(rf_json_at(world_get(&w, CONFIGMAPS), "items")), 0);
+	rf_kube_set_timeout(w.admin, 10000);
+}
+
 static void a_policy_that_breaks_refuses(void **state)
 {
 	struct rf_err err = RF_ERR_INIT;
@@ -913,6 +960,8 @@ int main(void)
 		TEST(a_policy_sees_the_request_as_in_kubernetes),
 		TEST(a_kind_may_be_called_as_others_are),
 		TEST(a_policy_that_breaks_refuses),
+		TEST(a_collection_that_takes_too_long_stays_as_it_is),
+		TEST(a_number_that_policies_cannot_read_is_not_stored),
 		TEST(with_a_template_go_its_constraints),
 		TEST(a_changed_template_holds_at_once),
 		TEST(older_versions_are_the_same_object),

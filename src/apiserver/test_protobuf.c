@@ -137,6 +137,33 @@ static void nonsense_is_refused(void **state)
 		assert_true(rf_decode_protobuf(&a, rf_str_n(BAD[i].p, BAD[i].n), &o, &err) < 0);
 }
 
+/* A pod's spec (2) with one field, as it would lie on the wire. */
+static int decode_spec(uint32_t number, const char *text)
+{
+	rf_auto(buf) spec = RF_BUF_INIT;
+	rf_auto(buf) raw = RF_BUF_INIT;
+	rf_auto(buf) body = RF_BUF_INIT;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o = NULL;
+
+	rf_pb_put_bytes(&spec, number, rf_str(text));
+	put_message(&raw, 2, &spec);
+	envelope(&body, "v1", "Pod", rf_buf_str(&raw));
+	return rf_decode_protobuf(&a, rf_buf_str(&body), &o, &err);
+}
+
+static void text_that_is_not_utf8_is_refused(void **state)
+{
+	static const uint32_t NODE_SELECTOR = 7, NODE_NAME = 10;
+
+	assert_int_equal(decode_spec(NODE_NAME, "n\xc3\xa9"), 0);
+	assert_int_equal(decode_spec(NODE_NAME, "n\xff"), -RF_BAD_REQUEST);
+	assert_int_equal(decode_spec(NODE_NAME, "n\xc3"), -RF_BAD_REQUEST);
+	assert_int_equal(decode_spec(NODE_SELECTOR, "\n\x02kx\x12\x01v"), 0);
+	assert_int_equal(decode_spec(NODE_SELECTOR, "\n\x02k\xff\x12\x01v"), -RF_BAD_REQUEST);
+	assert_int_equal(decode_spec(NODE_SELECTOR, "\n\x01k\x12\x01\xff"), -RF_BAD_REQUEST);
+}
+
 static void no_bytes_at_all_can_break_the_decoder(void **state)
 {
 	static const char *const KINDS[] = { "Pod", "Secret", "Role", "Event", "ResourceSlice" };
@@ -210,6 +237,7 @@ int main(void)
 		cmocka_unit_test(maps_bytes_and_times_become_their_json),
 		cmocka_unit_test(fields_of_inlined_types_stand_where_json_has_them),
 		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(text_that_is_not_utf8_is_refused),
 		cmocka_unit_test(no_bytes_at_all_can_break_the_decoder),
 		cmocka_unit_test(every_type_named_in_the_schema_exists),
 		cmocka_unit_test(unknown_fields_are_named_and_taken_out),

@@ -5,6 +5,9 @@
 #include "apiserver/policies.h"
 #include "apiserver/write.h"
 
+/* What a collection's deletion may take: nothing else is answered meanwhile. */
+#define COLLECTION_MS 5000
+
 struct options {
 	struct rf_deletion how;
 	struct rf_str uid, rv; /* preconditions; empty: none */
@@ -153,9 +156,20 @@ static int collect(void *ctx, const struct rf_row *row)
 	return 0;
 }
 
+static int too_long(size_t done, size_t n, struct rf_err *err)
+{
+	return rf_fail(err, RF_TOO_LARGE,
+		       "deleting %zu objects at once takes too long: after %zu of them %d seconds "
+		       "had passed, and none was deleted; choose fewer with a label selector, or "
+		       "delete them one by one",
+		       n, done, COLLECTION_MS / 1000);
+}
+
 static int delete_all(struct rf_req *r, const struct options *opt, const struct rf_json *all,
 		      struct rf_err *err)
 {
+	int64_t end = rf_mono_ns(r->api->clock) + COLLECTION_MS * INT64_C(1000000);
+
 	for (size_t i = 0; i < rf_json_len(all); i++) {
 		const struct rf_json *which = rf_json_item(all, i);
 		rf_auto(arena) a = RF_ARENA_CAPPED(RF_REQUEST_MEMORY);
@@ -163,6 +177,8 @@ static int delete_all(struct rf_req *r, const struct options *opt, const struct 
 		struct rf_req one = *r;
 		int n;
 
+		if (rf_mono_ns(r->api->clock) > end)
+			return too_long(i, rf_json_len(all), err);
 		one.a = &a;
 		n = delete_one(&one, opt, rf_json_str_at(which, "ns"),
 			       rf_json_str_at(which, "name"), &old, &left, err);

@@ -1,7 +1,7 @@
 /* `ringfence policy`: policies in Rego, checked, asked, tested and measured from the command line. */
 #include "cli/policy.h"
 
-struct rf_policy_opts rf_policy_opt = { .count = 1000, .threads = 1 };
+struct rf_policy_opts rf_policy_opt = { .count = 1000, .threads = 1, .name = "policies" };
 
 void rf_policy_print_errors(FILE *to, const struct rf_ra_errors *e)
 {
@@ -76,6 +76,7 @@ static const struct {
 	  "fixtures or manifests: ringfence policy podsecurity --level restricted deploy/" },
 	{ "verify", rf_policy_verify, "a folder of Gatekeeper suites: ringfence policy verify library/" },
 	{ "batch", rf_policy_batch, NULL }, /* for tests; not shown */
+	{ "apply", rf_policy_apply, "files or folders: ringfence policy apply policies policies/recommended" },
 	{ "bench", rf_policy_bench, "a query: ringfence policy bench -d policies/ -i input.json data.example.allow" },
 };
 
@@ -114,6 +115,8 @@ static const struct rf_opt OPTS[] = {
 	  "podsecurity: judge manifests by this level" },
 	{ "version", 0, RF_OPT_STR, &rf_policy_opt.version, "vX.Y",
 	  "podsecurity --level: and this version (default latest)" },
+	{ "name", 0, RF_OPT_STR, &rf_policy_opt.name, "NAME", "apply: of the ConfigMap that plain Rego goes into (default policies)" },
+	RF_OPT_KUBECONFIG,
 	{ "count", 0, RF_OPT_INT, &rf_policy_opt.count, "N", "bench: how many evaluations (default 1000)" },
 	{ "review", 0, RF_OPT_STR, &rf_policy_opt.review, "FILE",
 	  "bench: instead of a query, Gatekeeper's templates and constraints in FILES judge this review or object" },
@@ -125,7 +128,7 @@ const struct rf_verb RF_VERB_POLICY = {
 	.summary = "Check, ask, test and measure policies written in Rego",
 	.usage = "check FILES | eval -d FILES [-i INPUT] QUERY | test [--coverage] FILES | fmt [-w|-d] FILES | bench -d FILES "
 		 "[-i INPUT] QUERY | bench --review FILE FILES | conformance DIR | "
-		 "podsecurity [--level L [--version V]] FILES | verify DIR",
+		 "podsecurity [--level L [--version V]] FILES | verify DIR | apply FILES",
 	.details = "FILES are files and folders. Of a folder all .rego files are read; eval, test and bench also merge\n"
 		   "its .json, .yaml and .yml files into data: a/b/data.json of the folder named goes to data.a.b.\n"
 		   "The query is the word that is no file or folder (if all are, the last one).\n"
@@ -133,12 +136,14 @@ const struct rf_verb RF_VERB_POLICY = {
 		   "podsecurity judges fixtures, <level>/<version>/{pass,fail}/*.yaml, each by the version it is for;\n"
 		   "with --level any manifests: Pods, and the pods of Deployments, Jobs, CronJobs and so on.\n"
 		   "verify runs Gatekeeper's suites as gator does.\n"
+		   "apply puts policies into a cluster: ConstraintTemplates and Constraints as they are, .rego files (but for\n"
+		   "tests) as a ConfigMap that is judged by; nothing is sent unless everything compiles.\n"
 		   "What judges exits 0 only if nothing failed.\n\n"
 		   "Examples:\n"
 		   "  ringfence policy check policies/\n"
 		   "  ringfence policy eval -d policies/ -i pod.yaml 'data.kubernetes.admission.deny'\n"
 		   "  ringfence policy test policies/",
-	.subs = "check eval test fmt bench conformance podsecurity verify",
+	.subs = "check eval test fmt apply bench conformance podsecurity verify",
 	RF_VERB_OPTS(OPTS),
 	.run = run,
 };

@@ -14,6 +14,7 @@ struct rf_policy_opts {
 	const char *output; /* -o */
 	const char *level, *version; /* podsecurity */
 	const char *review; /* bench */
+	const char *name;   /* apply: of the ConfigMap */
 	const char *threshold; /* test */
 	int64_t count, threads;
 	bool data; /* -d: a mark only; policy_eval.c tells the words apart */
@@ -26,7 +27,7 @@ extern struct rf_policy_opts rf_policy_opt;
 
 typedef int rf_policy_sub(struct rf_arena *a, int argc, char **argv, struct rf_err *err);
 rf_policy_sub rf_policy_check, rf_policy_eval, rf_policy_test, rf_policy_fmt, rf_policy_conformance,
-	rf_policy_podsecurity, rf_policy_batch, rf_policy_bench, rf_policy_bench_review, rf_policy_verify;
+	rf_policy_podsecurity, rf_policy_batch, rf_policy_bench, rf_policy_bench_review, rf_policy_apply, rf_policy_verify;
 
 static inline enum rf_ra_version rf_policy_version(void)
 {

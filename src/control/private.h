@@ -125,9 +125,9 @@ struct rf_reviewer {
 #define RF_POLICY_IGNORE "admission.gatekeeper.sh/ignore"
 #define RF_CONTROL_USER "system:serviceaccount:" RF_SYSTEM_NAMESPACE ":ringfence-control"
 enum rf_review { RF_REVIEW_MUTATE, RF_REVIEW_VALIDATE };
-/* An AdmissionReview with the answer, as text in the arena. An error: what came is no review of
- * admission.k8s.io/v1, or it is malformed where it must be understood. The arena's cap bounds what the
- * review may grow to. */
+/* An AdmissionReview with the answer, as text in the arena. One that is malformed, too large or too deep is
+ * answered with a refusal. An error: what came is no review of admission.k8s.io/v1, or has no uid to answer to.
+ * The arena's cap bounds what the review may grow to. */
 int rf_webhook_review(struct rf_reviewer *r, struct rf_arena *a, enum rf_review what,
 		      struct rf_str body, struct rf_str *ret, struct rf_err *err);
 

@@ -522,6 +522,47 @@ static void what_is_no_review_is_an_error_with_a_reason(void **state)
 		{ "{'apiVersion':'admission.k8s.io/v1beta1'}", "apiVersion is another" },
 		{ "{'request':null}", "request.uid" },
 		{ "{'request':{'uid':''}}", "request.uid" },
+	};
+	struct bench *b = *state;
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_json *v = new_pod(b, "blue-a", "p", CARDS("1"));
+
+		assert_int_equal(
+			rf_patch_merge(&b->a, &v, rf_json_make(&b->a, rows[i].object), NULL), 0);
+		spoilt(b, rf_json_text_of(&b->a, v), RF_BAD_REQUEST, rows[i].why);
+	}
+	spoilt(b, RF_STR_EMPTY, RF_BAD_REQUEST, "the body");
+	spoilt(b, RF_LIT("{\"kind\":"), RF_BAD_REQUEST, "the body");
+	spoilt(b, RF_LIT("{\"request\":{\"uid\":\""), RF_BAD_REQUEST, "the body");
+	spoilt(b, RF_LIT("{\"request\":{\"uid\":\"a\\u0000\","), RF_BAD_REQUEST, "the body");
+	spoilt(b, RF_LIT("[]"), RF_BAD_REQUEST, "kind is another");
+	assert_int_equal(b->r.recents.n, 0);
+}
+
+/* An error in place of an answer lets it through where the webhook fails open. */
+static void refused_unread(struct bench *b, struct rf_arena *a, struct rf_str body, const char *why)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_str text = RF_STR_EMPTY;
+	struct rf_json *v = NULL;
+	const struct rf_json *r;
+
+	assert_ok(rf_webhook_review(&b->r, a, RF_REVIEW_VALIDATE, body, &text, &err), err);
+	assert_ok(rf_json_parse(&b->a, text, &v, &err), err);
+	r = rf_json_at(v, "response");
+	assert_true(rf_str_is(rf_json_str_at(r, "uid"), "r-1"));
+	assert_true(rf_json_is(rf_json_at(r, "allowed"), RF_JSON_BOOL));
+	assert_false(rf_json_is_true(rf_json_at(r, "allowed")));
+	if (!rf_str_contains(rf_json_str_at(r, "status", "message"), rf_str(why)))
+		fail_msg("wanted \"%s\", got %.*s", why, RF_STR(text));
+}
+
+static void a_review_that_is_malformed_is_refused(void **state)
+{
+	static const struct {
+		const char *object, *why;
+	} rows[] = {
 		{ "{'request':{'operation':'WATCH'}}", "request.operation" },
 		{ "{'request':{'resource':{'resource':null}}}", "request.resource.resource" },
 		{ "{'request':{'namespace':''}}", "request.namespace" },
@@ -538,12 +579,40 @@ static void what_is_no_review_is_an_error_with_a_reason(void **state)
 
 		assert_int_equal(
 			rf_patch_merge(&b->a, &v, rf_json_make(&b->a, rows[i].object), NULL), 0);
-		spoilt(b, rf_json_text_of(&b->a, v), RF_BAD_REQUEST, rows[i].why);
+		refused_unread(b, &b->a, rf_json_text_of(&b->a, v), rows[i].why);
 	}
-	spoilt(b, RF_STR_EMPTY, RF_BAD_REQUEST, "the body");
-	spoilt(b, RF_LIT("{\"kind\":"), RF_BAD_REQUEST, "the body");
-	spoilt(b, RF_LIT("[]"), RF_BAD_REQUEST, "kind is another");
 	assert_int_equal(b->r.recents.n, 0);
+}
+
+/* A pod without cards, as Kubernetes begins a review; what follows is the tenant's. */
+#define HEAD                                                                                       \
+	"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\",\"request\":{\"uid\":\"r-1\","  \
+	"\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"resource\":{\"group\":\"\","           \
+	"\"version\":\"v1\",\"resource\":\"pods\"},\"namespace\":\"open\",\"operation\":\"CREATE\","             \
+	"\"object\":{\"metadata\":{\"name\":\"p\",\"annotations\":"
+#define TAIL "},\"spec\":{\"containers\":[]}}}}"
+
+static void a_pod_that_cannot_be_read_is_refused(void **state)
+{
+	struct bench *b = *state;
+	rf_auto(arena) small = RF_ARENA_CAPPED(64 * 1024);
+	rf_auto(buf) text = RF_BUF_INIT;
+
+	rf_buf_puts(&text, HEAD);
+	for (int i = 0; i < 200; i++)
+		rf_buf_puts(&text, "{\"f\":");
+	rf_buf_puts(&text, "1");
+	for (int i = 0; i < 200; i++)
+		rf_buf_puts(&text, "}");
+	rf_buf_puts(&text, TAIL);
+	refused_unread(b, &b->a, rf_buf_str(&text), "nested deeper");
+	rf_buf_clear(&text);
+	rf_buf_puts(&text, HEAD);
+	for (int i = 0; i <= RF_JSON_MEMBERS_MAX; i++)
+		rf_buf_printf(&text, "%s\"k%d\":\"\"", i ? "," : "{", i);
+	rf_buf_puts(&text, "}" TAIL);
+	refused_unread(b, &b->a, rf_buf_str(&text), "too large to be judged");
+	refused_unread(b, &small, rf_buf_str(&text), "the body");
 }
 
 static void depth_and_size_are_capped(void **state)
@@ -864,6 +933,35 @@ static void a_status_says_where_the_error_is(void **state)
 	assert_true(rf_str_is(rf_json_str_at(entry, "message"),
 			      "Echo a: spec: parameters: say must be of type string"));
 	assert_null(rf_json_at(patch, "status", "created"));
+}
+
+/* What a policy does not see it does not compare with: too little must never pass for nothing. */
+static void a_wish_that_cannot_be_met_is_no_empty_inventory(void **state)
+{
+	struct bench *b = *state;
+	struct rf_inventory *i = rf_inventory_new(NULL);
+	struct rf_json *template = rf_json_make(
+		&b->a, "{'kind':'ConstraintTemplate','metadata':{'name':'t','annotations':"
+		       "{'metadata.gatekeeper.sh/requires-sync-data':'[[{'}}}");
+	struct rf_json *many = rf_json_make(&b->a, "{'kind':'SyncSet','spec':{'gvks':[]}}");
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_rv v;
+
+	for (int k = 0; k < 65; k++)
+		rf_json_push(&b->a, rf_json_at(many, "spec", "gvks"),
+			     rf_json_make(&b->a, "{'group':'','version':'v1','kind':%S}",
+					  rf_arena_printf(&b->a, "K%d", k)));
+	rf_inventory_want_nothing(i);
+	assert_ok(rf_inventory_get(i, &b->a, &v, &err), err);
+	rf_inventory_want(i, template);
+	assert_int_equal(rf_inventory_get(i, &b->a, &v, &err), -RF_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "ConstraintTemplate t: annotation metadata.gatekeeper.sh/"));
+	rf_inventory_want_nothing(i);
+	assert_ok(rf_inventory_get(i, &b->a, &v, &err), err);
+	rf_inventory_want(i, many);
+	assert_int_equal(rf_inventory_get(i, &b->a, &v, &err), -RF_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "K64: policies refer to more than 64 kinds"));
+	rf_inventory_free(i);
 }
 
 /* --- certificates: judged ------------------------------------------------------------------------ */
@@ -1261,10 +1359,10 @@ static void the_server_answers_reviews_and_probes(void **state)
 	assert_int_equal(rf_json_parse(&a, rf_buf_str(&out), &o, NULL), 0);
 	assert_false(rf_json_is_true(rf_json_at(o, "response", "allowed")));
 	assert_int_equal(rf_json_int(rf_json_at(o, "response", "status", "code"), 0), 503);
-	huge = rf_alloc(((size_t)3 << 20) + 1);
-	memset(huge, ' ', ((size_t)3 << 20) + 1);
+	huge = rf_alloc(((size_t)20 << 20) + 1);
+	memset(huge, ' ', ((size_t)20 << 20) + 1);
 	assert_int_equal(
-		call(c, ca, "POST", "/validate", rf_str_n(huge, ((size_t)3 << 20) + 1), &out), 413);
+		call(c, ca, "POST", "/validate", rf_str_n(huge, ((size_t)20 << 20) + 1), &out), 413);
 	free(huge);
 	stop_serving(c);
 }
@@ -1496,6 +1594,8 @@ int main(void)
 		TEST(another_kind_is_let_through_with_a_warning),
 		TEST(pods_with_cards_get_our_scheduler_and_nothing_else),
 		TEST(what_is_no_review_is_an_error_with_a_reason),
+		TEST(a_review_that_is_malformed_is_refused),
+		TEST(a_pod_that_cannot_be_read_is_refused),
 		TEST(depth_and_size_are_capped),
 		TEST(what_is_read_for_policies_is_the_same_json),
 		BOOK(policies_judge_whatever_comes),
@@ -1505,6 +1605,7 @@ int main(void)
 		BOOK(some_namespaces_and_ringfence_itself_are_left_alone),
 		BOOK(until_policies_are_read_cards_are_refused_and_the_rest_is_the_operators_choice),
 		BOOK(what_cannot_be_judged_is_treated_alike),
+		BOOK(a_wish_that_cannot_be_met_is_no_empty_inventory),
 		BOOK(a_policy_that_cannot_be_compiled_is_refused_where_it_is_written),
 		TEST(a_template_becomes_a_kind),
 		TEST(a_status_says_where_the_error_is),

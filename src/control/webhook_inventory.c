@@ -25,6 +25,7 @@ struct rf_inventory {
 	struct rf_arena a; /* of value */
 	struct rf_rv value;
 	bool fresh;
+	struct rf_err broken; /* somebody's wish cannot be read or met: what he sees would be too little */
 };
 
 struct rf_inventory *rf_inventory_new(struct rf_control *c)
@@ -71,8 +72,12 @@ static void want_kind(struct rf_inventory *i, struct rf_str group, struct rf_str
 			return;
 		}
 	}
-	if (i->syncs.n >= SYNCS_MAX || version.n == 0 || kind.n == 0)
+	if (version.n == 0 || kind.n == 0)
 		return;
+	if (i->syncs.n >= SYNCS_MAX) {
+		rf_fail(&i->broken, RF_EXHAUSTED, "%.*s: policies refer to more than %d kinds", RF_STR(kind), SYNCS_MAX);
+		return;
+	}
 	s = rf_new(struct sync);
 	s->owner = i;
 	s->group = rf_arena_str(&s->a, group);
@@ -91,7 +96,7 @@ static void want_entry(struct rf_inventory *i, const struct rf_json *entry)
 
 	for (size_t g = 0; g < rf_json_len(groups); g++)
 		for (size_t v = 0; v < rf_json_len(versions); v++)
-			for (size_t k = 0; k < rf_json_len(kinds) && i->syncs.n < SYNCS_MAX; k++)
+			for (size_t k = 0; k < rf_json_len(kinds); k++)
 				want_kind(i, rf_json_str(rf_json_item(groups, g)),
 					  rf_json_str(rf_json_item(versions, v)),
 					  rf_json_str(rf_json_item(kinds, k)));
@@ -108,13 +113,20 @@ static struct rf_str unquote(struct rf_str s)
 
 /* [[{"groups": [...], "versions": [...], "kinds": [...]}]]: all of the outer list, any of the inner ones;
  * here simply all. */
-static void want_annotation(struct rf_inventory *i, struct rf_str text)
+static void want_annotation(struct rf_inventory *i, const struct rf_json *o)
 {
 	rf_auto(arena) a = RF_ARENA_CAPPED((size_t)1 << 20);
+	struct rf_str text = rf_kube_annotation(o, SYNC_ANNOTATION);
 	struct rf_json *list = NULL;
+	struct rf_err err = RF_ERR_INIT;
 
-	if (text.n == 0 || rf_json_parse(&a, unquote(text), &list, NULL) < 0)
+	if (text.n == 0)
 		return;
+	if (rf_json_parse(&a, unquote(text), &list, &err) < 0) {
+		rf_fail(&i->broken, RF_INVALID, "ConstraintTemplate %.*s: annotation " SYNC_ANNOTATION ": %s",
+			RF_STR(rf_kube_name(o)), err.msg);
+		return;
+	}
 	for (size_t k = 0; k < rf_json_len(list); k++) {
 		const struct rf_json *any = rf_json_item(list, k);
 
@@ -135,7 +147,7 @@ static void want_list(struct rf_inventory *i, const struct rf_json *list)
 
 void rf_inventory_want(struct rf_inventory *i, const struct rf_json *o)
 {
-	want_annotation(i, rf_kube_annotation(o, SYNC_ANNOTATION));
+	want_annotation(i, o);
 	if (rf_str_is(rf_json_str_at(o, "kind"), "SyncSet"))
 		want_list(i, rf_json_at(o, "spec", "gvks"));
 	if (rf_str_is(rf_json_str_at(o, "kind"), "Config"))
@@ -144,6 +156,7 @@ void rf_inventory_want(struct rf_inventory *i, const struct rf_json *o)
 
 void rf_inventory_want_nothing(struct rf_inventory *i)
 {
+	i->broken = (struct rf_err)RF_ERR_INIT;
 	for (size_t k = 0; k < i->syncs.n; k++)
 		i->syncs.at[k]->wanted = false;
 }
@@ -273,6 +286,8 @@ int rf_inventory_get(void *inventory, struct rf_arena *a RF_UNUSED, struct rf_rv
 {
 	struct rf_inventory *i = inventory;
 
+	if (i->broken.code != RF_OK)
+		return rf_fail(err, RF_UNAVAILABLE, "%s", i->broken.msg);
 	for (size_t k = 0; k < i->syncs.n; k++) {
 		const struct sync *s = i->syncs.at[k];
 

@@ -1,10 +1,12 @@
 /* Answers one AdmissionReview. The book of policies judges whatever comes; tenant/ judges pods. A pod that
- * asks for cards must be understood fully and is refused otherwise. */
+ * asks for cards must be understood fully and is refused otherwise. So is whatever is too large or too deep
+ * to be read: an error in place of an answer would let it through where the webhook fails open. */
 #include "control/private.h"
 
 #include "codec/base64.h"
 
 #define UID_MAX 128
+#define HEAD_MAX 512 /* of a review: kind, apiVersion, and the request's uid, in which order Kubernetes writes them */
 #define MASTERS "system:masters"
 #define WARNINGS_MAX 64
 
@@ -42,14 +44,33 @@ static int bad(struct rf_err *err, const char *what)
 		       what);
 }
 
+/* The uid of a review that cannot be read to its end; empty if it has none in its head. */
+static struct rf_str uid_in_head(struct rf_str body)
+{
+	struct rf_str start = RF_LIT("\"request\":{\"uid\":\"");
+	struct rf_str head = rf_str_n(body.p, RF_MIN(body.n, (size_t)HEAD_MAX)), uid;
+
+	while (head.n > 0 && !rf_str_starts(head, start))
+		head = rf_str_skip(head, 1);
+	if (head.n == 0)
+		return RF_STR_EMPTY;
+	head = rf_str_skip(head, start.n);
+	return rf_str_cut(&head, '"', &uid) && uid.n <= UID_MAX && !rf_str_contains(uid, RF_LIT("\\")) ?
+		       uid :
+		       RF_STR_EMPTY;
+}
+
+/* v->uid is set as soon as there is somebody to answer. */
 static int read_review(struct review *v, struct rf_str body, struct rf_err *err)
 {
 	static const char *const operations[] = { "CREATE", "UPDATE", "DELETE", "CONNECT" };
 	struct rf_rv o = RF_RV_NIL;
 	bool known = false;
 
-	if (rf_rv_parse_json(v->a, body, &o, err) < 0)
+	if (rf_rv_parse_json(v->a, body, &o, err) < 0) {
+		v->uid = uid_in_head(body);
 		return rf_wrap(err, "the body");
+	}
 	if (!rf_str_is(text_at(o, "kind"), "AdmissionReview"))
 		return bad(err, "kind is another");
 	if (!rf_str_is(text_at(o, "apiVersion"), "admission.k8s.io/v1"))
@@ -58,9 +79,9 @@ static int read_review(struct review *v, struct rf_str body, struct rf_err *err)
 			"apiVersion is another; set admissionReviewVersions: [v1] in the webhook "
 			"configuration");
 	v->request = at(o, "request");
-	v->uid = text_at(v->request, "uid");
-	if (v->uid.n == 0 || v->uid.n > UID_MAX)
+	if (text_at(v->request, "uid").n == 0 || text_at(v->request, "uid").n > UID_MAX)
 		return bad(err, "request.uid is missing or too long");
+	v->uid = text_at(v->request, "uid");
 	v->operation = text_at(v->request, "operation");
 	for (size_t i = 0; i < RF_COUNT(operations); i++)
 		known |= rf_str_is(v->operation, operations[i]);
@@ -371,9 +392,8 @@ static int validate_pod(struct review *v, struct rf_err *err)
 	return name_pod(v, err);
 }
 
-/* 0: allowed. *refused: the review was understood, and the answer is no. Policies come first: a pod they
- * refuse must not be counted as let in. */
-static int decide(struct review *v, enum rf_review what, bool *refused, struct rf_err *err)
+/* 0: allowed. Policies come first: a pod they refuse must not be counted as let in. */
+static int decide(struct review *v, enum rf_review what, struct rf_err *err)
 {
 	bool pods = is_of_pods(v), judged = pods && is_judged(v);
 
@@ -386,8 +406,9 @@ static int decide(struct review *v, enum rf_review what, bool *refused, struct r
 			mutate_new(v);
 		return 0;
 	}
-	*refused = judge_policies(v, err) < 0 || (judged && validate_pod(v, err) < 0);
-	return *refused ? -err->code : 0;
+	if (judge_policies(v, err) < 0 || (judged && validate_pod(v, err) < 0))
+		return -err->code;
+	return 0;
 }
 
 /* --- the answer ------------------------------------------------------------------------------- */
@@ -438,9 +459,9 @@ int rf_webhook_review(struct rf_reviewer *r, struct rf_arena *a, enum rf_review 
 		      struct rf_str body, struct rf_str *ret, struct rf_err *err)
 {
 	struct review v = { .r = r, .a = a };
-	bool refused = false;
+	bool refused = read_review(&v, body, err) < 0 || decide(&v, what, err) < 0;
 
-	if (read_review(&v, body, err) < 0 || (decide(&v, what, &refused, err) < 0 && !refused))
+	if (refused && v.uid.n == 0)
 		return -err->code;
 	*ret = answer(&v, refused, err);
 	return 0;

@@ -6,6 +6,12 @@
 
 #define TARGET "admission.k8s.gatekeeper.sh"
 #define LIBS_MAX 64
+#define POOL_RENEW 1024
+/* Tenants' objects end up in messages, once for each constraint: what all of them may hold is bounded, too. */
+#define MESSAGE_MAX ((size_t)32 << 10)
+#define MESSAGES_MAX ((size_t)4 << 20) /* from there on messages are short and without details, */
+#define MESSAGE_SHORT ((size_t)256)
+#define VIOLATIONS_MANY 10000 /* and from here on of each constraint only the first one is kept */
 
 /* One rule `violation`, compiled. Never moves: constraints point to it. */
 struct rf_gk_template {
@@ -35,6 +41,7 @@ struct rf_gk {
 	RF_VEC(struct rf_gk_template *) templates;
 	RF_VEC(struct rf_gk_constraint *) constraints;
 	struct rf_rego_pool *pool;
+	size_t since; /* constraints replaced since the pool was new */
 };
 
 static void rf_gk_template_free(struct rf_gk_template *t)
@@ -249,6 +256,20 @@ static void fix_constraints(struct rf_gk *gk, const struct rf_gk_template *t)
 			fix(gk, gk->constraints.at[i]);
 }
 
+/* The pool keeps what no constraint says any more: now and then it is made anew from those that are there. */
+static void renew_pool(struct rf_gk *gk)
+{
+	struct rf_rego_pool *old = gk->pool;
+
+	if (++gk->since < POOL_RENEW + gk->constraints.n)
+		return;
+	gk->since = 0;
+	gk->pool = rf_rego_pool_new();
+	for (size_t i = 0; i < gk->constraints.n; i++)
+		fix(gk, gk->constraints.at[i]);
+	rf_rego_pool_free(old);
+}
+
 static int add_template(struct rf_gk *gk, const struct rf_json *object, struct rf_err *err)
 {
 	rf_auto_ptr(gk_template) t = rf_new(struct rf_gk_template);
@@ -263,6 +284,7 @@ static int add_template(struct rf_gk *gk, const struct rf_json *object, struct r
 		*old = *t;
 		*t = swap;
 		fix_constraints(gk, old);
+		renew_pool(gk);
 		return 0;
 	}
 	if (gk->templates.n >= RF_GK_TEMPLATES_MAX)
@@ -461,6 +483,7 @@ static int add_constraint(struct rf_gk *gk, const struct rf_json *object, struct
 
 		gk->constraints.at[i] = c;
 		c = old;
+		renew_pool(gk);
 		return 0;
 	}
 	if (gk->constraints.n >= RF_GK_CONSTRAINTS_MAX)
@@ -492,6 +515,7 @@ static void remove_constraint(struct rf_gk *gk, size_t i)
 {
 	rf_gk_constraint_free(gk->constraints.at[i]);
 	rf_vec_remove(&gk->constraints, i);
+	renew_pool(gk);
 }
 
 static void remove_template(struct rf_gk *gk, struct rf_gk_template *t)
@@ -638,12 +662,24 @@ struct asking {
 	struct rf_rego_shared *shared; /* in scratch */
 	struct rf_arena *arena;	 /* of the violations */
 	struct rf_gk_violations found;
-	size_t room;
+	size_t room, bytes; /* of found, and of its messages and details */
 };
+
+/* Never in the middle of a character. */
+static struct rf_str cut(struct rf_str s, size_t most)
+{
+	if (s.n <= most)
+		return s;
+	while (most > 0 && ((unsigned char)s.p[most] & 0xc0) == 0x80)
+		most--;
+	return rf_str_n(s.p, most);
+}
 
 static void found(struct asking *q, const struct rf_gk_constraint *c, int action, struct rf_str msg,
 		  struct rf_rv details)
 {
+	msg = cut(msg, q->bytes < MESSAGES_MAX ? MESSAGE_MAX : MESSAGE_SHORT);
+	q->bytes += msg.n;
 	if (q->found.n == q->room) {
 		size_t room = q->room ? 2 * q->room : 8;
 		struct rf_gk_violation *more = rf_arena_array(q->arena, struct rf_gk_violation, room);
@@ -673,31 +709,35 @@ static void failed(struct asking *q, const struct rf_gk_constraint *c, int actio
 static void take_one(struct asking *q, const struct rf_gk_constraint *c, int action, struct rf_rv v)
 {
 	struct rf_rv msg, details, copy;
+	size_t before = q->arena->used;
 
 	if (!rf_gk_get(v, "msg", &msg) || msg.type != RF_RV_STRING) {
 		failed(q, c, action, "a violation has no msg, or one that is no string");
 		return;
 	}
-	if (v.type != RF_RV_OBJECT || !rf_rv_get_str(v, RF_LIT("details"), &details))
+	if (v.type != RF_RV_OBJECT || q->bytes >= MESSAGES_MAX ||
+	    !rf_rv_get_str(v, RF_LIT("details"), &details))
 		details = rf_rv_object(NULL, 0, NULL);
 	/* Details are an extra: without memory for them the violation still stands. */
 	if (!rf_rv_copy(q->arena, details, &copy))
 		copy = rf_rv_object(NULL, 0, NULL);
+	q->bytes += q->arena->used - before;
 	found(q, c, action, rf_rv_text(msg), copy);
 }
 
 static void take_all(struct asking *q, const struct rf_gk_constraint *c, int action, struct rf_rv set)
 {
+	uint32_t most = q->found.n < VIOLATIONS_MANY ? RF_GK_VIOLATIONS_MAX : 1;
+
 	if (set.type != RF_RV_SET) {
 		failed(q, c, action, "violation is not a set; write violation[{\"msg\": msg}]");
 		return;
 	}
-	for (uint32_t i = 0; i < set.n && i < RF_GK_VIOLATIONS_MAX; i++)
+	for (uint32_t i = 0; i < set.n && i < most; i++)
 		take_one(q, c, action, set.items[i]);
-	if (set.n > RF_GK_VIOLATIONS_MAX)
+	if (set.n > most)
 		found(q, c, action,
-		      rf_arena_printf(q->arena, "and %u more violations",
-				      set.n - (uint32_t)RF_GK_VIOLATIONS_MAX),
+		      rf_arena_printf(q->arena, "and %u more violations", set.n - most),
 		      rf_rv_object(NULL, 0, NULL));
 }
 

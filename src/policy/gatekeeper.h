@@ -61,9 +61,9 @@ struct rf_gk_violations {
 /* review: an AdmissionRequest ({"kind", "operation", "namespace", "object", "oldObject", ...}). On DELETE
  * oldObject stands in for object. namespaceObject is taken from the inventory where the review has none.
  * inventory: {"cluster": {gv: {kind: {name: object}}}, "namespace": {ns: {gv: ...}}}, or NULL.
- * Violations live in the arena (its cap does not bind them: they are capped by number and by RF_GK_MEMORY),
- * in the order constraints were added. Errors: a review that cannot be judged at all; then nothing may
- * be let through. */
+ * Violations live in the arena, in the order constraints were added. Its cap does not bind them: where they are
+ * very many or very long, details, the end of messages, and all but each constraint's first one are left out.
+ * Errors: a review that cannot be judged at all; then nothing may be let through. */
 int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struct rf_rv *inventory,
 		 enum rf_gk_point point, struct rf_arena *arena, struct rf_gk_violations *ret,
 		 struct rf_err *err);

@@ -125,6 +125,61 @@ static bool hits(struct bench *b, const char *object)
 	return ask(b, object)[0] != '\0';
 }
 
+/* Values that parameters had are forgotten now and then; what they are now counts. */
+static void a_constraint_may_change_any_number_of_times(void **state)
+{
+	struct bench *b = *state;
+	char yaml[1024];
+
+	assert_int_equal(add(b, ECHO "---\n" CONSTRAINT("Echo", "other", "parameters: {team: red}")), 0);
+	for (int i = 0; i < 3000; i++) {
+		snprintf(yaml, sizeof(yaml), CONSTRAINT("Echo", "one", "parameters: {team: t%d}"), i);
+		assert_int_equal(add(b, yaml), 0);
+		if (i % 500 < 2 || i > 2990) {
+			char want[32];
+
+			snprintf(want, sizeof(want), "\"t%d\"", i);
+			assert_non_null(strstr(ask(b, POD("p", "a", "")), want));
+			assert_non_null(strstr(b->text, "\"red\""));
+		}
+	}
+}
+
+/* A tenant's long text, in the messages of many constraints. */
+static void what_violations_hold_is_bounded(void **state)
+{
+	struct bench *b = *state;
+	rf_auto(buf) review = RF_BUF_INIT;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gk_violations found;
+	char yaml[256];
+	struct rf_rv r;
+
+	assert_int_equal(add(b, TEMPLATE("Loud", "loud",
+					 "      package loud\n"
+					 "      violation[{\"msg\": msg, \"details\": input.review.object}] {\n"
+					 "        i := numbers.range(1, 50)[_]\n"
+					 "        msg := sprintf(\"%v %v\", [i, input.review.object.text])\n"
+					 "      }\n")),
+			 0);
+	for (int i = 0; i < 100; i++) {
+		snprintf(yaml, sizeof(yaml), CONSTRAINT("Loud", "c%d", ""), i);
+		assert_int_equal(add(b, yaml), 0);
+	}
+	rf_buf_puts(&review, "{\"operation\":\"CREATE\",\"object\":{\"kind\":\"X\",\"apiVersion\":\"v1\",\"text\":\"");
+	for (int i = 0; i < 250000; i++)
+		rf_buf_puts(&review, "\xc3\xa9");
+	rf_buf_puts(&review, "\"}}");
+	r = value(b, rf_arena_cstr(&b->arena, rf_buf_str(&review)));
+	assert_int_equal(rf_gk_review(b->gk, &r, NULL, RF_GK_ADMISSION, &a, &found, &b->err), 0);
+	assert_int_equal(found.n, 100 * 50);
+	assert_true(a.used < ((size_t)16 << 20));
+	for (size_t i = 0; i < found.n; i++) {
+		assert_true(found.at[i].action == RF_GK_DENY && found.at[i].msg.n >= 250);
+		assert_int_equal((unsigned char)found.at[i].msg.p[found.at[i].msg.n - 1], 0xa9);
+	}
+}
+
 static void a_constraint_gives_its_parameters_and_its_action(void **state)
 {
 	struct bench *b = *state;
@@ -432,12 +487,106 @@ static void suites_are_run_and_counted(void **state)
 	assert_int_equal(rf_fs_remove_tree(folder, &b->err), 0);
 }
 
+/* --- what constraints find out for each other --- */
+
+/* The same library in two templates, one of which differs from the other in a number. */
+#define CONTAINERS(kind, name, limit)                                                              \
+	TEMPLATE_HEAD(kind, name)                                                                  \
+	"            most: {type: integer}\n"                                                      \
+	"            images: {type: array, items: {type: string}}\n"                              \
+	"  targets:\n"                                                                             \
+	"  - target: admission.k8s.gatekeeper.sh\n"                                                \
+	"    libs:\n"                                                                              \
+	"    - |\n"                                                                                \
+	"      package lib.containers\n"                                                           \
+	"      all[c] { c := input.review.object.spec.containers[_] }\n"                           \
+	"      all[c] { c := input.review.object.spec.initContainers[_] }\n"                       \
+	"      exempt(c) { images := object.get(input.parameters, \"images\", []); startswith(c.image, images[_]) }\n" \
+	"      large(c) { c.cpu > " limit "; not c.small; c.name != \"\" }\n"                      \
+	"      whole(i) { i.parameters.most < 3; count(i.review.object.spec.containers) > i.parameters.most; not i.none }\n" \
+	"      field[{\"msg\": msg, \"field\": f}] { c := input.review.object.spec[f][_]; c.bad; msg := sprintf(\"%v in %v\", [c.name, f]) }\n" \
+	"    rego: |\n"                                                                            \
+	"      package " name "\n"                                                                 \
+	"      import data.lib.containers\n"                                                       \
+	"      violation[{\"msg\": msg}] { c := containers.all[_]; not containers.exempt(c); containers.large(c); msg := c.name }\n" \
+	"      violation[{\"msg\": msg}] { c := containers.all[_]; not containers.exempt(c); not c.image; msg := sprintf(\"%v has none\", [c.name]) }\n" \
+	"      violation[{\"msg\": msg}] { p := input.parameters; l := [x | x := p.list[_]; x > 1]; n := count(l); n > 1; msg := sprintf(\"%v of %v\", [n, l]) }\n" \
+	"      violation[{\"msg\": \"too many\"}] { containers.whole(input) }\n"                   \
+	"      violation[{\"msg\": msg}] { containers.field[{\"msg\": msg, \"field\": \"containers\"}] }\n"
+
+static const char *const sharing[] = {
+	CONTAINERS("Few", "few", "1"),
+	CONTAINERS("Many", "many", "2"),
+	CONTAINERS("Same", "same", "1"),
+	CONSTRAINT("Few", "none", ""),
+	CONSTRAINT("Few", "exempt", "parameters: {images: [good/]}"),
+	CONSTRAINT("Few", "one", "parameters: {most: 1, list: [1, 2, 3]}"),
+	CONSTRAINT("Few", "two", "parameters: {most: 2, list: [1]}"),
+	CONSTRAINT("Few", "five", "parameters: {most: 5}"),
+	CONSTRAINT("Many", "none", ""),
+	CONSTRAINT("Many", "exempt", "parameters: {images: [good/]}"),
+	CONSTRAINT("Many", "other", "parameters: {images: [bad/, x], most: 1, list: [2, 2, 2]}"),
+	CONSTRAINT("Same", "none", ""),
+	CONSTRAINT("Same", "exempt", "parameters: {images: [good/], most: 0}"),
+	CONSTRAINT("Same", "five", "parameters: {most: 5, list: [4, 5]}"),
+};
+#define SHARING_TEMPLATES 3
+
+static const char *const shared_objects[] = {
+	"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":["
+	"{\"name\":\"a\",\"image\":\"good/x\",\"cpu\":2},{\"name\":\"b\",\"image\":\"bad/x\",\"cpu\":3,\"bad\":true},{\"name\":\"c\",\"cpu\":1}],"
+	"\"initContainers\":[{\"name\":\"d\",\"image\":\"x\",\"cpu\":9,\"bad\":true},{\"name\":\"e\",\"image\":\"good/y\",\"small\":true,\"cpu\":9}]}}",
+	"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"a\"}]}}",
+	"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[]}}",
+	"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"}}",
+};
+
+/* Each constraint with nobody to share with, one after the other. */
+static void ask_alone(const char *object, struct rf_buf *out)
+{
+	for (size_t i = SHARING_TEMPLATES; i < RF_COUNT(sharing); i++) {
+		struct bench *b;
+		void *state;
+
+		set_up(&state);
+		b = state;
+		for (size_t j = 0; j < SHARING_TEMPLATES; j++)
+			assert_int_equal(add(b, sharing[j]), 0);
+		assert_int_equal(add(b, sharing[i]), 0);
+		if (ask(b, object)[0])
+			rf_buf_printf(out, "%s%s", out->n ? "|" : "", b->text);
+		tear_down(&state);
+	}
+}
+
+static void what_is_shared_changes_no_verdict(void **state)
+{
+	struct bench *b = *state;
+
+	for (size_t i = 0; i < RF_COUNT(sharing); i++)
+		assert_int_equal(add(b, sharing[i]), 0);
+	for (size_t i = 0; i < RF_COUNT(shared_objects); i++) {
+		rf_auto(buf) alone = RF_BUF_INIT;
+		struct rf_rv nothing = value(b, "{}");
+		char review[2048];
+
+		ask_alone(shared_objects[i], &alone);
+		assert_string_equal(ask(b, shared_objects[i]), alone.n ? alone.p : "");
+		/* with an inventory nothing is shared */
+		snprintf(review, sizeof(review), "{\"operation\":\"CREATE\",\"object\":%s}", shared_objects[i]);
+		assert_string_equal(ask_at(b, RF_GK_ADMISSION, rf_arena_cstr(&b->arena, rf_str(review)), &nothing), alone.n ? alone.p : "");
+		assert_true(i > 0 || (strstr(b->text, "too many") && strstr(b->text, "b in containers") && strstr(b->text, "2 of [2, 3]")));
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(a_constraint_gives_its_parameters_and_its_action),
+		TEST(a_constraint_may_change_any_number_of_times),
+		TEST(what_violations_hold_is_bounded),
 		TEST(scoped_actions_depend_on_who_asks),
 		TEST(libs_and_code_with_a_version),
 		TEST(what_is_wrong_is_refused_and_changes_nothing),
@@ -448,6 +597,7 @@ int main(void)
 		TEST(a_delete_is_judged_by_what_was_there),
 		TEST(the_inventory_is_a_tree_by_address),
 		TEST(suites_are_run_and_counted),
+		TEST(what_is_shared_changes_no_verdict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,8 +29,8 @@ RF_DEFINE_AUTO_PTR(fleet);
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
-/* A model that can be cut into slices: its profiles, in the order that requests number them. The table must
- * outlive the fleet. Models not told of here have no slices. */
+/* A model that can be cut into slices: its profiles, in the order that requests number them. To be told before
+ * the first such card; the table must outlive the fleet. Models not told of here have no slices. */
 void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_profile *profiles, size_t n);
 
 struct rf_fleet_card {
@@ -59,7 +59,7 @@ int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 void rf_fleet_del_node(struct rf_fleet *f, uint32_t node);
 void rf_fleet_set_cordoned(struct rf_fleet *f, uint32_t node, bool cordoned);
 void rf_fleet_set_healthy(struct rf_fleet *f, uint32_t node, unsigned card, bool healthy);
-/* These eighths of the card's memory hold nothing of anybody any more (0xff: all of it). */
+/* These eighths of the card's memory hold nothing any more of those who left (0xff: all of it). */
 void rf_fleet_scrubbed(struct rf_fleet *f, uint32_t node, unsigned card, uint8_t eighths);
 
 /* Classes: class 0 is every node and cannot be changed. */
@@ -89,10 +89,10 @@ struct rf_fleet_part {
 };
 
 enum rf_fleet_policy {
-	RF_FLEET_FRAG, /* what leaves most for those who usually ask (README) */
+	RF_FLEET_FRAG, /* what leaves most for those who usually ask (fleet_score.c) */
 	RF_FLEET_PACK,
 	RF_FLEET_SPREAD,
-	RF_FLEET_FIRST, /* the first node, the first cards */
+	RF_FLEET_FIRST, /* the first node that does */
 };
 
 struct rf_fleet_ask {
@@ -164,6 +164,8 @@ bool rf_fleet_give(struct rf_fleet *f, uint64_t hold);
 /* Of a hold: where, and what. NULL: there is none. Valid until it is given back. */
 const struct rf_fleet_grant *rf_fleet_hold(const struct rf_fleet *f, uint64_t hold, uint32_t *ret_node,
 					   size_t *ret_n);
+/* The holds on a node, newest first, at most max of them; returns how many there are. */
+size_t rf_fleet_holds(const struct rf_fleet *f, uint32_t node, uint64_t *ret, size_t max);
 /* A tenant accepts something else from now on: also where it is already. */
 void rf_fleet_regrade(struct rf_fleet *f, uint32_t tenant, uint32_t trust, enum rf_isolation level);
 
@@ -176,7 +178,7 @@ void rf_fleet_keep(struct rf_fleet *f, size_t mark);
 /* --- who usually asks ------------------------------------------------------------------------- */
 
 /* The policy RF_FLEET_FRAG needs to know what requests are typical. Either it is told of each request as it
- * comes, forgets slowly, and looks anew after 64, 128 ... 4096 of them and then every 4096; or it is given. */
+ * comes, forgets slowly, and looks anew after 1, 2, 4 ... 4096 of them and then every 4096; or it is given. */
 void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask);
 /* How often each was asked; from now on asked() changes nothing. n 0: learn again. */
 void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const uint64_t *counts, size_t n);

@@ -126,11 +126,9 @@ bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_
 	return kind != RF_FLEET_SLICE || slices_meet(c, o);
 }
 
-bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind, uint8_t mask,
-	      bool stranger)
+bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, uint8_t mask, bool stranger)
 {
-	/* Who shares a card with others in its trust domain also follows them in its memory. */
-	if (!c->dirty || (kind == RF_FLEET_SHARE && c->load.n_share > 0))
+	if (!c->dirty)
 		return true;
 	for (unsigned i = 0; i < EIGHTHS; i++)
 		if ((mask >> i & 1) && c->dirt[i] != 0 &&

@@ -14,8 +14,7 @@ static bool usable(const struct trial *t, const struct card *c, const struct loa
 {
 	return c->there && c->v.healthy && fl_has_room(t->f, c, l, need) &&
 	       fl_card_open(c, &t->ask->owner, (enum rf_fleet_kind)need->kind) &&
-	       (need->kind == RF_FLEET_SLICE ||
-		fl_clean(c, &t->ask->owner, (enum rf_fleet_kind)need->kind, 0xff, t->stranger));
+	       (need->kind == RF_FLEET_SLICE || fl_clean(c, &t->ask->owner, 0xff, t->stranger));
 }
 
 static struct rf_fleet_grant grant_of(const struct rf_fleet_part *p, unsigned part, unsigned card, unsigned start)
@@ -247,7 +246,7 @@ static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 			struct load after = c->load;
 			int64_t score;
 
-			if (!fl_clean(c, &t->ask->owner, RF_FLEET_SLICE, fl_mask(t->f, c, &g), t->stranger))
+			if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger))
 				continue;
 			fl_load_add(t->f, c, &after, &g);
 			score = try_on(t, &g) - ways(t->f, c, &after);
@@ -264,8 +263,9 @@ static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 
 /* --- several parts ---------------------------------------------------------------------------- */
 
-/* Whole cards first, then slices and shares, large ones first. These are a search: the first way down is the
- * greedy answer, and only where that fails are others tried, up to a bound. */
+/* Slices and shares, large ones first and on used cards where they can; then whole cards of what is left free.
+ * This is a search: the first way down is the greedy answer, and only where that fails are others tried, up to a
+ * bound. */
 struct search {
 	const struct trial *t;
 	struct load loads[RF_FLEET_CARDS_MAX];
@@ -286,6 +286,46 @@ static int64_t rank(const struct search *s, unsigned card)
 	       card;
 }
 
+/* Those who need an island first, then the larger ones. */
+static int next_whole(const struct search *s, unsigned done)
+{
+	int best = -1;
+
+	for (int i = 0; i < s->t->ask->n_parts; i++) {
+		const struct rf_fleet_part *p = &s->t->ask->parts[i];
+
+		if (p->kind != RF_FLEET_WHOLE || (done >> i & 1))
+			continue;
+		if (best < 0 || p->one_island * 256 + p->n >
+					s->t->ask->parts[best].one_island * 256 + s->t->ask->parts[best].n)
+			best = i;
+	}
+	return best;
+}
+
+static bool place_wholes(struct search *s)
+{
+	size_t had = s->n;
+	unsigned done = 0;
+	int part;
+
+	while ((part = next_whole(s, done)) >= 0) {
+		uint64_t cards = whole_cards(s->t, (unsigned)part, s->loads);
+
+		FL_EACH_BIT (i, cards) {
+			s->grants[s->n] = grant_of(&s->t->ask->parts[part], (unsigned)part, i, 0);
+			fl_load_add(s->t->f, &s->t->n->cards[i], &s->loads[i], &s->grants[s->n++]);
+		}
+		done |= 1u << part;
+		if (cards != 0)
+			continue;
+		for (; s->n > had; s->n--)
+			s->loads[s->grants[s->n - 1].card].n_whole--;
+		return false;
+	}
+	return true;
+}
+
 static bool place_items(struct search *s, size_t i);
 
 static bool place_item_on(struct search *s, size_t i, unsigned card, unsigned start)
@@ -298,7 +338,7 @@ static bool place_item_on(struct search *s, size_t i, unsigned card, unsigned st
 	uint64_t on = s->on[part];
 
 	if (p->kind == RF_FLEET_SLICE &&
-	    !fl_clean(c, &s->t->ask->owner, RF_FLEET_SLICE, fl_mask(s->t->f, c, &g), s->t->stranger))
+	    !fl_clean(c, &s->t->ask->owner, fl_mask(s->t->f, c, &g), s->t->stranger))
 		return false;
 	fl_load_add(s->t->f, c, &s->loads[card], &g);
 	s->on[part] |= (uint64_t)1 << card;
@@ -333,7 +373,7 @@ static bool place_items(struct search *s, size_t i)
 	int card;
 
 	if (i == s->n_items)
-		return true;
+		return place_wholes(s);
 	while ((card = next_card(s, s->items[i], after)) >= 0) {
 		const struct rf_fleet_part *p = &s->t->ask->parts[s->items[i]];
 		uint8_t starts = 1;
@@ -384,25 +424,6 @@ static void list_items(struct search *s)
 			s->items[s->n_items++] = parts[i];
 }
 
-static bool place_wholes(struct search *s)
-{
-	for (unsigned part = 0; part < s->t->ask->n_parts; part++) {
-		const struct rf_fleet_part *p = &s->t->ask->parts[part];
-		uint64_t cards;
-
-		if (p->kind != RF_FLEET_WHOLE)
-			continue;
-		cards = whole_cards(s->t, part, s->loads);
-		if (cards == 0)
-			return false;
-		FL_EACH_BIT (i, cards) {
-			s->grants[s->n] = grant_of(p, part, i, 0);
-			fl_load_add(s->t->f, &s->t->n->cards[i], &s->loads[i], &s->grants[s->n++]);
-		}
-	}
-	return true;
-}
-
 static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 {
 	struct touched touched[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
@@ -417,7 +438,7 @@ static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 	for (unsigned i = 0; i < t->n->n_cards; i++)
 		s.loads[i] = t->n->cards[i].load;
 	list_items(&s);
-	if (!place_wholes(&s) || !place_items(&s, 0))
+	if (!place_items(&s, 0))
 		return NEVER;
 	for (size_t i = 0; i < s.n; i++)
 		cards |= (uint64_t)1 << s.grants[i].card;
@@ -428,6 +449,47 @@ static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 		ret->n = (uint32_t)s.n;
 	}
 	return fl_score(t->f, t->n, t->ask, touched, n_t);
+}
+
+/* --- twins ------------------------------------------------------------------------------------ */
+
+static uint64_t sign_card(uint64_t h, const struct card *c)
+{
+	const struct load *l = &c->load;
+	uint64_t profiles;
+
+	memcpy(&profiles, l->of_profile, sizeof(profiles));
+	h = fl_mix(h, (uint64_t)c->v.memory);
+	h = fl_mix(h, (uint64_t)c->v.model << 32 | (uint64_t)c->v.island << 24 | (uint64_t)c->v.numa << 16 |
+			      (uint64_t)c->there << 4 | (uint64_t)c->v.healthy << 3 | (uint64_t)c->v.sliced << 2 |
+			      (uint64_t)c->v.fixed << 1 | c->dirty);
+	h = fl_mix(h, (uint64_t)l->bytes);
+	h = fl_mix(h, (uint64_t)(uint32_t)l->milli << 32 | (uint64_t)l->n_whole << 16 | l->n_share);
+	h = fl_mix(h, (uint64_t)l->n_slice << 32 | (uint64_t)l->mask << 16 | l->compute);
+	h = fl_mix(h, profiles);
+	h = fl_mix(h, (uint64_t)c->trust << 32 | c->slicer);
+	h = fl_mix(h, c->n_strict);
+	for (unsigned i = 0; c->dirty && i < EIGHTHS; i++)
+		h = fl_mix(h, c->dirt[i]);
+	return h;
+}
+
+uint64_t fl_sign(struct node *n)
+{
+	uint64_t h = 1;
+
+	if (n->sign != 0)
+		return n->sign;
+	h = fl_mix(h, (uint64_t)n->cpu);
+	h = fl_mix(h, (uint64_t)n->cpu_left);
+	h = fl_mix(h, (uint64_t)n->memory_left);
+	h = fl_mix(h, (uint64_t)(n->pods_left > 0) << 1 | n->cordoned);
+	h = fl_mix(h, (uint64_t)n->n_alone << 32 | RF_MIN(n->guests.n, 2));
+	h = fl_mix(h, n->guests.n == 1 ? n->guests.at[0].tenant : 0);
+	for (unsigned i = 0; i < n->n_cards; i++)
+		h = sign_card(h, &n->cards[i]);
+	n->sign = h != 0 ? h : 1;
+	return n->sign;
 }
 
 int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,

@@ -49,20 +49,21 @@ struct levels { /* of one node's cards of one model: its place in the index */
 struct node {
 	int64_t cpu, memory, pods; /* capacity */
 	int64_t cpu_left, memory_left, pods_left;
-	bool there, cordoned, dirty;
+	bool known, there, cordoned, dirty; /* not known: an unused handle */
 	uint8_t n_cards; /* those that are gone but held are among them */
 	uint8_t n_levels;
 	uint32_t n_alone;
 	struct card *cards;
 	struct levels *levels;
 	uint64_t models; /* of cards that are there */
+	uint64_t sign;	 /* of all that decides a score; 0: not known */
 	RF_VEC(struct guest) guests;
 	uint32_t first_hold; /* index + 1 */
 	uint32_t n_holds;
 	/* For the score, as of `scored` (an epoch of the typical requests; 0: never). */
 	uint32_t scored;
 	uint32_t hosted; /* the epoch of the cards' hosts */
-	uint32_t stamp; /* of the lane that looked at it last */
+	uint64_t stamp; /* of the lane that looked at it last */
 	int64_t frag;
 	int32_t total;			/* free, of all cards */
 	uint8_t count[TYPICALS_MAX];	/* per need: cards that can host it ... */
@@ -77,7 +78,7 @@ struct hold {
 	uint32_t prev, next; /* of the node; index + 1 */
 	uint16_t n;
 	bool live;
-	struct rf_fleet_grant one, *grants;
+	struct rf_fleet_grant *grants;
 };
 
 /* What one card must offer for a typical request. */
@@ -133,6 +134,7 @@ struct rf_fleet {
 	size_t words;		 /* of every bitmap */
 	bitmap there;		 /* and not cordoned */
 	bitmap dirty;
+	bitmap mixed; /* cards of several models */
 	RF_VEC(bitmap) classes;	 /* [0] is not used */
 	RF_VEC(uint32_t) unused_classes;
 	struct model models[RF_FLEET_MODELS_MAX];
@@ -146,6 +148,7 @@ struct rf_fleet {
 	RF_VEC(struct undo) log;
 	RF_VEC(uint64_t) saved_versions; /* per mark */
 	size_t marks;
+	bool undoing;
 
 	struct typical typicals[TYPICALS_MAX];
 	struct need needs[TYPICALS_MAX];
@@ -157,6 +160,12 @@ struct rf_fleet {
 
 	struct lanes *lanes;
 };
+
+static inline uint64_t fl_mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
 
 /* --- bitmaps ---------------------------------------------------------------------------------- */
 
@@ -215,14 +224,15 @@ static inline bool fl_untouched(const struct load *l)
 /* May this owner use the card in this way, room and dirt aside? */
 bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind);
 /* Is there nothing of others in these eighths? stranger: nor of its own. */
-bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind, uint8_t mask,
-	      bool stranger);
+bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, uint8_t mask, bool stranger);
 bool fl_node_open(const struct node *n, const struct rf_fleet_owner *o);
 /* Everything but class and cards. */
 bool fl_node_fits(const struct node *n, const struct rf_fleet_ask *ask);
 
 /* --- fleet_place.c: the cards of one node ------------------------------------------------------ */
 
+/* Nodes with the same sign have the same score for every request. */
+uint64_t fl_sign(struct node *n);
 /* The best way to place the request on this node, or NEVER. ret may be NULL. */
 int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
 		 struct rf_fleet_place *ret);

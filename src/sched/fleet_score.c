@@ -11,7 +11,7 @@
 #include "sched/fleet_private.h"
 
 #define HABITS_MAX 1024
-#define LOOK_FIRST 64
+#define LOOK_FIRST 1 /* nothing leaves for long: what is placed badly at first stays so */
 #define LOOK_EVERY 4096
 #define FORGET_EVERY 65536
 #define SMALL_FIRST 10000 /* thousandths of a card beyond which a request counts least */
@@ -239,18 +239,24 @@ static int rarer_last(const void *pa, const void *pb)
 	return d != 0 ? d : a->n - b->n;
 }
 
-static uint8_t need_index(struct rf_fleet *f, const struct need *need)
+static uint8_t need_index(struct need *needs, size_t *n, const struct need *need)
 {
 	size_t i = 0;
 
-	while (i < f->n_needs && !same_need(&f->needs[i], need))
+	while (i < *n && !same_need(&needs[i], need))
 		i++;
-	if (i == f->n_needs)
-		f->needs[f->n_needs++] = *need;
+	if (i == *n)
+		needs[(*n)++] = *need;
 	return (uint8_t)i;
 }
 
-static void look(struct rf_fleet *f)
+struct view { /* of what is typical */
+	struct typical typicals[TYPICALS_MAX];
+	struct need needs[TYPICALS_MAX];
+	size_t n, n_needs;
+};
+
+static void take_view(struct rf_fleet *f, struct view *v)
 {
 	size_t n = RF_MIN(f->habits.n, TYPICALS_MAX);
 	uint64_t sum = 0;
@@ -259,30 +265,65 @@ static void look(struct rf_fleet *f)
 		qsort(f->habits.at, f->habits.n, sizeof(f->habits.at[0]), rarer_last);
 	for (size_t i = 0; i < n; i++)
 		sum += weight_of(f, &f->habits.at[i]);
-	f->n_typicals = f->n_needs = 0;
 	for (size_t i = 0; i < n && sum > 0; i++) {
 		const struct habit *h = &f->habits.at[i];
 		int64_t weight = (int64_t)((unsigned __int128)weight_of(f, h) * WEIGHTS / sum);
 
 		if (weight > 0)
-			f->typicals[f->n_typicals++] = (struct typical){ .need = need_index(f, &h->need),
-									 .n = h->n,
-									 .cpu = h->cpu,
-									 .mib = h->mib,
-									 .weight = weight };
+			v->typicals[v->n++] = (struct typical){ .need = need_index(v->needs, &v->n_needs, &h->need),
+								.n = h->n,
+								.cpu = h->cpu,
+								.mib = h->mib,
+								.weight = weight };
 	}
+}
+
+static int64_t weight_in(const struct rf_fleet *f, const struct view *v, const struct typical *t)
+{
+	for (size_t i = 0; i < f->n_typicals; i++) {
+		const struct typical *o = &f->typicals[i];
+
+		if (o->n == t->n && o->cpu == t->cpu && o->mib == t->mib &&
+		    same_need(&f->needs[o->need], &v->needs[t->need]))
+			return o->weight;
+	}
+	return 0;
+}
+
+/* How much of the weight lies elsewhere than before. */
+static int64_t moved(const struct rf_fleet *f, const struct view *v)
+{
+	int64_t more = 0;
+
+	for (size_t i = 0; i < v->n; i++)
+		more += RF_MAX(v->typicals[i].weight - weight_in(f, v, &v->typicals[i]), 0);
+	return more;
+}
+
+/* A new view makes all scores void, so it must differ to be worth that. */
+static void look(struct rf_fleet *f, bool always)
+{
+	struct view v = { 0 };
+
+	take_view(f, &v);
+	if (!always && moved(f, &v) < WEIGHTS / 64)
+		return;
+	memcpy(f->typicals, v.typicals, sizeof(v.typicals));
+	memcpy(f->needs, v.needs, sizeof(v.needs));
+	f->n_typicals = v.n;
+	f->n_needs = v.n_needs;
 	f->epoch++;
 }
 
-static void forget_half(struct rf_fleet *f)
+static void forget(struct rf_fleet *f, uint64_t divide_by, uint64_t least)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < f->habits.n; i++) {
 		struct habit h = f->habits.at[i];
 
-		h.count /= 2;
-		if (h.count > 0)
+		h.count /= divide_by;
+		if (h.count >= least)
 			f->habits.at[kept++] = h;
 	}
 	f->habits.n = kept;
@@ -322,8 +363,11 @@ static void count_habit(struct rf_fleet *f, const struct habit *h)
 			return;
 		}
 	}
+	/* Those seen once go first, or a flood of odd requests would drive out the usual ones. */
+	if (f->habits.n >= HABITS_MAX)
+		forget(f, 1, 2);
 	while (f->habits.n >= HABITS_MAX)
-		forget_half(f);
+		forget(f, 2, 1);
 	rf_vec_push(&f->habits, *h);
 }
 
@@ -336,13 +380,13 @@ void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 		return;
 	count_habit(f, &h);
 	if (++f->n_asked % FORGET_EVERY == 0)
-		forget_half(f);
+		forget(f, 2, 1);
 	if (f->look_at == 0)
 		f->look_at = LOOK_FIRST;
 	if (f->n_asked < f->look_at)
 		return;
 	f->look_at += RF_MIN(f->look_at, LOOK_EVERY);
-	look(f);
+	look(f, false);
 }
 
 void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const uint64_t *counts, size_t n)
@@ -355,5 +399,5 @@ void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const
 	for (size_t i = 0; i < n; i++)
 		if (rf_fleet_check(&asks[i], NULL) == 0 && habit_of(f, &asks[i], counts[i], &h))
 			count_habit(f, &h);
-	look(f);
+	look(f, true);
 }

@@ -32,8 +32,8 @@
 #define RF_QUEUE_RESERVATIONS_MAX 16
 
 struct rf_queues;
-struct rf_queue; /* lives until rf_queues_del */
-struct rf_work;  /* a workload; lives until rf_queues_remove */
+struct rf_queue;    /* lives until rf_queues_del */
+struct rf_workload; /* a workload; lives until rf_queues_remove */
 
 /* --- configuration ----------------------------------------------------------------------- */
 
@@ -48,9 +48,9 @@ struct rf_queue_resource {
 struct rf_queues_config {
 	const struct rf_queue_resource *resources;
 	size_t n_resources;
-	int64_t half_life_ms;	  /* of past usage; 0: the past does not count */
-	int64_t entry_ms;	  /* running work counts as if it had run that much longer already */
-	int64_t refresh_ms;	  /* shares age in the order at least this often; 0: 1000 */
+	int64_t half_life_ms; /* of past usage; 0: the past does not count */
+	int64_t entry_ms;     /* running work counts as if it had run that much longer already */
+	int64_t refresh_ms;   /* shares age in the order at least this often; 0: 1000 */
 	int64_t reserve_after_ms; /* a large gang that waits longer is reserved for; 0: never */
 	int64_t reserve_members;  /* what makes a gang large */
 	int64_t reserve_most;	  /* at most so many at a time, up to RF_QUEUE_RESERVATIONS_MAX */
@@ -94,10 +94,10 @@ struct rf_queue_ask {
 	int64_t amount; /* of one member; more than 0 */
 };
 
-struct rf_work_spec {
-	uint64_t id;	  /* the caller's; breaks ties */
-	void *user;	  /* the caller's */
-	uint64_t shape;	  /* request class: workloads of a queue with the same shape ask for the same,
+struct rf_workload_spec {
+	uint64_t id;	/* the caller's; breaks ties */
+	void *user;	/* the caller's */
+	uint64_t shape; /* request class: workloads of a queue with the same shape ask for the same,
 			     and one refusal holds for all of them */
 	int64_t priority; /* within its own queue only */
 	int64_t created_ms;
@@ -110,38 +110,38 @@ struct rf_work_spec {
 };
 /* An unknown resource, nothing asked for, a queue with children, or the same shape with another
  * request is refused. */
-int rf_queues_submit(struct rf_queues *qs, struct rf_queue *q, const struct rf_work_spec *s,
-		     struct rf_work **ret, struct rf_err *err);
+int rf_queues_submit(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
+		     struct rf_workload **ret, struct rf_err *err);
 /* Work that runs already, after a restart: charged whatever the limits say. bill is what
- * rf_work_view said when it was admitted; 0: at today's price. */
-int rf_queues_restore(struct rf_queues *qs, struct rf_queue *q, const struct rf_work_spec *s,
+ * rf_workload_view said when it was admitted; 0: at today's price. */
+int rf_queues_restore(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
 		      int64_t members, int64_t started_ms, uint64_t bill, int64_t now,
-		      struct rf_work **ret, struct rf_err *err);
+		      struct rf_workload **ret, struct rf_err *err);
 /* Ended or withdrawn: uncharged if it ran, and freed. */
-void rf_queues_remove(struct rf_queues *qs, struct rf_work *w, int64_t now);
+void rf_queues_remove(struct rf_queues *qs, struct rf_workload *w, int64_t now);
 /* Evicted: uncharged, and waiting again with its old creation time. */
-void rf_queues_requeue(struct rf_queues *qs, struct rf_work *w, int64_t now);
+void rf_queues_requeue(struct rf_queues *qs, struct rf_workload *w, int64_t now);
 /* Running work gets or gives up members: 1 .. size. Fewer always works. */
-int rf_queues_resize(struct rf_queues *qs, struct rf_work *w, int64_t members, int64_t now,
+int rf_queues_resize(struct rf_queues *qs, struct rf_workload *w, int64_t members, int64_t now,
 		     struct rf_err *err);
 /* A better bound for when it ends than start + run limit; RF_QUEUE_NO_LIMIT: unknown. */
-void rf_work_ends(struct rf_work *w, int64_t end_ms);
+void rf_workload_ends(struct rf_workload *w, int64_t end_ms);
 
 /* --- order ------------------------------------------------------------------------------- */
 
 /* The workload to try next and how many members its quotas allow, or NULL: nothing that waits may
  * run now. Reservations whose time has come first; then from the root down the child that comes
  * first: what stays within its guarantee, then least usage per weight, then by name; in a leaf by
- * priority, creation, id. What is ready but does not fit is passed over. A leaf that tried
- * RF_QUEUE_TRIES in vain rests until the others had their turn. Asked again without an answer in
- * between it names the same. */
-struct rf_work *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *ret_members);
+ * priority, creation, id. What is ready but does not fit is passed over. A leaf of which some were
+ * tried in vain (4, or 1 if it holds many different ones) rests until the others had their turn.
+ * Asked again without an answer in between it names the same. */
+struct rf_workload *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *ret_members);
 /* It was placed with so many members. RF_FORBIDDEN if a quota does not allow it. */
-int rf_queues_admit(struct rf_queues *qs, struct rf_work *w, int64_t members, int64_t now,
+int rf_queues_admit(struct rf_queues *qs, struct rf_workload *w, int64_t members, int64_t now,
 		    struct rf_err *err);
 /* It could not be placed. Its shape rests in its queue until one of these resources changes; bit i
  * is resource i, 0 means any. */
-void rf_queues_refuse(struct rf_queues *qs, struct rf_work *w, uint64_t resources);
+void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources);
 /* More may be free of these resources, or elsewhere: what was refused for them is tried again. */
 void rf_queues_changed(struct rf_queues *qs, uint64_t resources);
 
@@ -153,8 +153,8 @@ enum rf_reclaim {
 };
 
 struct rf_victim {
-	struct rf_work *work;
-	int64_t members; /* to go: all of them, or those above its minimum */
+	struct rf_workload *work;
+	int64_t members; /* to go: all of them, or some of those above its minimum */
 };
 
 /* What could be taken back for a waiting workload, in the order in which to take it, at most `most`.
@@ -163,17 +163,18 @@ struct rf_victim {
  * lowest priority first, then most recent. A gang larger than what is over the guarantee comes
  * last, and only for a claim on a guarantee. With `whole` a gang goes as a whole; without, only its
  * members above the minimum go where it has any. */
-size_t rf_reclaim_candidates(struct rf_queues *qs, struct rf_work *w, int64_t now,
+size_t rf_reclaim_candidates(struct rf_queues *qs, struct rf_workload *w, int64_t now,
 			     enum rf_reclaim policy, bool whole, struct rf_victim *ret,
 			     size_t most);
 /* Would it fit with these gone? Asked only where the quotas allow it. Must not call back. */
-typedef bool rf_queue_fits(void *ctx, const struct rf_work *w, const struct rf_victim *gone,
+typedef bool rf_queue_fits(void *ctx, const struct rf_workload *w, const struct rf_victim *gone,
 			   size_t n);
 /* A smallest set of candidates with which w may be admitted with its minimum: none of its subsets
  * does (tried one by one up to 12; beyond, no single one can be left out). 0: there is none, or none
  * is needed. */
-size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_work *w, int64_t now, enum rf_reclaim policy,
-		       rf_queue_fits *fits, void *ctx, struct rf_victim *ret, size_t most);
+size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_workload *w, int64_t now,
+		       enum rf_reclaim policy, rf_queue_fits *fits, void *ctx,
+		       struct rf_victim *ret, size_t most);
 
 /* --- reservations ------------------------------------------------------------------------ */
 
@@ -182,7 +183,8 @@ size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_work *w, int64_t now, enu
  * or what is left over suffices. To be called when things changed, about every second; fits may be
  * NULL. Without bounds for what runs there is no reservation. Returns how many there are. */
 size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx);
-bool rf_work_reserved(const struct rf_queues *qs, const struct rf_work *w, int64_t *ret_start_ms);
+bool rf_workload_reserved(const struct rf_queues *qs, const struct rf_workload *w,
+			  int64_t *ret_start_ms);
 
 /* --- saying why -------------------------------------------------------------------------- */
 
@@ -213,10 +215,11 @@ struct rf_why {
 	uint64_t resources; /* of a refusal */
 	int64_t until_ms;   /* of a reservation */
 };
-void rf_work_why(struct rf_queues *qs, const struct rf_work *w, int64_t now, struct rf_why *ret);
+void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t now,
+		     struct rf_why *ret);
 /* Does the reason still hold? Looks only at what it names. */
-bool rf_work_why_holds(const struct rf_queues *qs, const struct rf_work *w, int64_t now,
-		       const struct rf_why *why);
+bool rf_workload_why_holds(const struct rf_queues *qs, const struct rf_workload *w, int64_t now,
+			   const struct rf_why *why);
 /* One line of name=value pairs; names no queue but those on the workload's own path. */
 struct rf_str rf_why_text(struct rf_arena *a, const struct rf_queues *qs, const struct rf_why *why);
 
@@ -237,7 +240,7 @@ struct rf_str rf_queue_path(struct rf_arena *a, const struct rf_queue *q); /* "o
 /* Usage that counts now: 2^32 is the whole cluster, times milliseconds, decayed. */
 uint64_t rf_queue_usage(struct rf_queues *qs, struct rf_queue *q, int64_t now);
 
-struct rf_work_view {
+struct rf_workload_view {
 	uint64_t id;
 	void *user;
 	struct rf_queue *queue;
@@ -245,7 +248,7 @@ struct rf_work_view {
 	int64_t members, started_ms, end_ms;
 	uint64_t bill; /* of the whole cluster in 2^32, its largest fraction over all resources */
 };
-void rf_work_view(const struct rf_work *w, struct rf_work_view *ret);
+void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret);
 
 /* Counts everything again from the workloads; RF_INTERNAL, and what differs, if the books were wrong. */
 int rf_queues_recount(struct rf_queues *qs, int64_t now, struct rf_err *err);

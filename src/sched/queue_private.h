@@ -5,8 +5,11 @@
 #include "sched/queue.h"
 
 /* A leaf with more shapes than this is deep: shapes that do not fit step aside, so that those
- * behind them are seen. It is also how many a leaf may try in vain before others had their turn. */
+ * behind them are seen. */
 #define RF_QUEUE_TRIES 32
+/* So many workloads of a leaf may be refused before others have their turn; of a deep one only one,
+ * so that it costs others no more than that. */
+#define RF_QUEUE_VAIN 4
 
 typedef unsigned __int128 rf_u128;
 
@@ -37,20 +40,20 @@ struct rf_heap_item *rf_walk_next(struct rf_walk *w);
 /* --- records ------------------------------------------------------------------------------- */
 
 enum rf_vec_name {
-	RF_V_CLAIM,  /* guaranteed, as configured; -1: the children's sum */
+	RF_V_CLAIM, /* guaranteed, as configured; -1: the children's sum */
 	RF_V_LIMIT,
 	RF_V_LENDING,
 	RF_V_BORROWING,
-	RF_V_SUM,    /* claim, or the sum of the children's */
-	RF_V_GUAR,   /* what holds after cuts */
-	RF_V_LOCAL,  /* of that, what is not lent */
+	RF_V_SUM,   /* claim, or the sum of the children's */
+	RF_V_GUAR,  /* what holds after cuts */
+	RF_V_LOCAL, /* of that, what is not lent */
 	RF_V_USED,
-	RF_V_FIXED,  /* used by what cannot be preempted */
-	RF_V_BELOW,  /* the children's footprints */
+	RF_V_FIXED, /* used by what cannot be preempted */
+	RF_V_BELOW, /* the children's footprints */
 	RF_V_FOOT,
-	RF_V_WANT,   /* asked for by what waits */
+	RF_V_WANT, /* asked for by what waits */
 	RF_V_FAIR,
-	RF_V_LEAST,  /* no shape below that is ready asks for less */
+	RF_V_LEAST, /* no shape below that is ready asks for less */
 	RF_V_COUNT
 };
 
@@ -67,8 +70,9 @@ struct rf_queue {
 	/* order */
 	struct rf_heap ready; /* children; in a leaf: shapes */
 	struct rf_shape *first;
-	bool over; /* its first would leave it over its guarantee */
-	rf_u128 key;
+	bool over;     /* its first would leave it over its guarantee */
+	rf_u128 key;   /* what it has used by weight, when it was last put in its place */
+	rf_u128 usage; /* the same, for the order of victims */
 
 	/* ledger */
 	rf_u128 past; /* bills * ms, 20 bits behind the point */
@@ -77,12 +81,14 @@ struct rf_queue {
 
 	/* leaf */
 	size_t n_works;
-	struct rf_work *running; /* newest first */
+	struct rf_workload *running; /* newest first */
 	struct rf_shape *held, *held_last;
-	size_t n_held, to_scan, n_soft, n_refused;
-	uint64_t freed; /* grows when work of its own ends */
+	struct rf_heap *rooms; /* shapes that wait for room, by need; NULL: none yet */
+	size_t n_held, n_roomed, to_scan, n_soft, n_refused;
+	uint64_t freed;		      /* grows when work of its own ends */
 	size_t soft_pos, refused_pos; /* in the lists of leaves that hold such; 0: not in it */
-	size_t tries;
+	size_t tries, vain;	      /* since its last rest: stepped aside, refused */
+	uint64_t turn;		      /* the round in which it last admitted something */
 	bool rests;
 };
 
@@ -104,12 +110,15 @@ struct rf_shape {
 	size_t refs;		     /* works that wait or run */
 	enum rf_hold hold;
 	uint64_t mask, held_at;
-	struct rf_shape *held_prev, *held_next;
+	struct rf_shape *held_prev, *held_next; /* in the leaf's list, or */
+	struct rf_heap_item room;		/* among those that wait for room */
+	size_t room_res;
+	int64_t need;
 	size_t n_ask;
 	struct rf_queue_ask ask[];
 };
 
-struct rf_work {
+struct rf_workload {
 	struct rf_heap_item item;  /* in its shape, while it waits */
 	struct rf_heap_item large; /* among the large gangs that wait */
 	struct rf_shape *shape;
@@ -118,12 +127,12 @@ struct rf_work {
 	int64_t priority, created, min_run, started, end;
 	int64_t members; /* 0: waits */
 	uint64_t bill;	 /* of all members */
-	struct rf_work *prev, *next;
+	struct rf_workload *prev, *next;
 	bool backfilled; /* let past a reservation because it can be stopped */
 };
 
 struct rf_reservation {
-	struct rf_work *work;
+	struct rf_workload *work;
 	int64_t start;
 	int64_t spare[RF_QUEUE_RES_MAX];
 };
@@ -139,20 +148,21 @@ struct rf_queues {
 	char **res_names;
 	bool res_free[RF_QUEUE_RES_MAX];
 	struct rf_queue *root;
-	struct rf_map names;		  /* -> struct rf_queue */
-	struct rf_map shapes;		  /* (leaf, shape, ...) -> struct rf_shape */
-	struct rf_map gone;		  /* name -> struct rf_past */
+	struct rf_map names;		 /* -> struct rf_queue */
+	struct rf_map shapes;		 /* (leaf, shape, ...) -> struct rf_shape */
+	struct rf_map gone;		 /* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order; /* parents before children */
 	RF_VEC(struct rf_queue *) soft, refused;
-	RF_VEC(struct rf_queue *) rested;
+	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
-	bool stale;	  /* guarantees, keys and heaps are to be made anew */
+	bool stale; /* guarantees, keys and heaps are to be made anew */
 	bool fair_stale;
 	int64_t refreshed;
-	bool settled;	  /* nothing that is ready may run, but perhaps in fresh */
+	bool settled; /* nothing that is ready may run, but perhaps in fresh */
 	struct rf_queue *fresh;
-	uint64_t ticks;	  /* counts what may help somebody */
+	uint64_t round; /* ends when who had its turn is to have another, while some rest */
+	uint64_t ticks; /* counts what may help somebody */
 	uint64_t soft_at[RF_QUEUE_RES_MAX], changed_at[RF_QUEUE_RES_MAX];
 	struct rf_heap large;
 	struct rf_reservation reserved[RF_QUEUE_RESERVATIONS_MAX];
@@ -203,20 +213,24 @@ void rf_share_fill(struct rf_queues *qs); /* RF_V_FAIR, if stale */
 /* queue_order.c */
 bool rf_order_child(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b);
+bool rf_order_room(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_large(const struct rf_heap_item *a, const struct rf_heap_item *b);
 void rf_order_keys(struct rf_queues *qs, struct rf_queue *q); /* of one queue, from its heap */
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf);
 void rf_order_wake_all(struct rf_queues *qs);
-void rf_order_add(struct rf_queues *qs, struct rf_work *w); /* it waits now */
-void rf_order_drop(struct rf_queues *qs, struct rf_work *w); /* it no longer waits */
-void rf_order_freed(struct rf_queues *qs, struct rf_shape *s); /* something of this shape ended */
+void rf_order_poke(struct rf_queues *qs, uint64_t resources); /* those that stepped aside */
+bool rf_order_resting(const struct rf_queues *qs,
+		      const struct rf_shape *s);		 /* refused, and nothing changed */
+void rf_order_add(struct rf_queues *qs, struct rf_workload *w);	 /* it waits now */
+void rf_order_drop(struct rf_queues *qs, struct rf_workload *w); /* it no longer waits */
+void rf_order_freed(struct rf_queues *qs, struct rf_shape *s);	 /* something of this shape ended */
 
 /* queue_ahead.c */
 /* May work of this shape start now in spite of the reservations? NULL: yes. */
-const struct rf_reservation *rf_ahead_gate(const struct rf_queues *qs, const struct rf_shape *s,
+const struct rf_reservation *rf_ahead_gate(const struct rf_queues *qs, const struct rf_workload *w,
 					   int64_t members, int64_t now);
-void rf_ahead_admitted(struct rf_queues *qs, struct rf_work *w, int64_t now);
-void rf_ahead_forget(struct rf_queues *qs, const struct rf_work *w);
+void rf_ahead_admitted(struct rf_queues *qs, struct rf_workload *w, int64_t members, int64_t now);
+void rf_ahead_forget(struct rf_queues *qs, const struct rf_workload *w);
 
 #endif

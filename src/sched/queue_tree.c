@@ -16,8 +16,11 @@ static struct rf_queue *new_queue(struct rf_queues *qs, struct rf_str name)
 	return q;
 }
 
-static void free_queue(struct rf_queue *q)
+static void free_queue(const struct rf_queues *qs, struct rf_queue *q)
 {
+	for (size_t r = 0; q->rooms != NULL && r < 2 * qs->n_res; r++)
+		rf_heap_done(&q->rooms[r]);
+	free(q->rooms);
 	rf_heap_done(&q->ready);
 	rf_vec_done(&q->children);
 	free(q->v[0]);
@@ -37,7 +40,8 @@ static int check_config(const struct rf_queues_config *c, struct rf_err *err)
 			       c->n_resources, RF_QUEUE_RES_MAX);
 	if (!time_ok(c->half_life_ms) || !time_ok(c->entry_ms) || !time_ok(c->refresh_ms) ||
 	    !time_ok(c->reserve_after_ms))
-		return rf_fail(err, RF_INVALID, "queues: a length of time is below 0 or above %lld ms",
+		return rf_fail(err, RF_INVALID,
+			       "queues: a length of time is below 0 or above %lld ms",
 			       (long long)RF_QUEUE_MS_MAX);
 	if (c->reserve_most < 0 || c->reserve_most > RF_QUEUE_RESERVATIONS_MAX)
 		return rf_fail(err, RF_INVALID, "queues: %lld reservations; 0 to %d are possible",
@@ -67,6 +71,7 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	for (size_t i = 0; i < qs->n_res; i++)
 		qs->root->v[RF_V_LIMIT][i] = RF_QUEUE_NO_LIMIT;
 	qs->large.before = rf_order_large;
+	qs->round = 1;
 	qs->stale = true;
 	*ret = qs;
 	return 0;
@@ -78,7 +83,7 @@ static void free_works(struct rf_queues *qs)
 		struct rf_shape *shape = s->value;
 
 		for (size_t i = 0; i < shape->works.n; i++)
-			free(RF_CONTAINER_OF(shape->works.at[i], struct rf_work, item));
+			free(RF_CONTAINER_OF(shape->works.at[i], struct rf_workload, item));
 		rf_heap_done(&shape->works);
 		free(shape);
 	}
@@ -93,13 +98,13 @@ void rf_queues_free(struct rf_queues *qs)
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->names, s)) != NULL;) {
 		struct rf_queue *q = s->value;
 
-		for (struct rf_work *w; (w = q->running) != NULL;) {
+		for (struct rf_workload *w; (w = q->running) != NULL;) {
 			q->running = w->next;
 			free(w);
 		}
-		free_queue(q);
+		free_queue(qs, q);
 	}
-	free_queue(qs->root);
+	free_queue(qs, qs->root);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->gone, s)) != NULL;)
 		free(s->value);
 	rf_map_done(&qs->gone);
@@ -108,6 +113,7 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->soft);
 	rf_vec_done(&qs->refused);
 	rf_vec_done(&qs->rested);
+	rf_vec_done(&qs->touched);
 	rf_heap_done(&qs->large);
 	for (size_t i = 0; i < RF_COUNT(qs->walks); i++)
 		free(qs->walks[i].at);
@@ -175,10 +181,11 @@ static int check_parent(const struct rf_queue_spec *s, const struct rf_queue *q,
 {
 	for (const struct rf_queue *p = parent; p != NULL; p = p->parent) {
 		if (p == q)
-			return rf_fail(err, RF_INVALID,
-				       "queue %.*s: its parent %.*s is itself or below it; name one "
-				       "that is not",
-				       RF_STR(s->name), RF_STR(s->parent));
+			return rf_fail(
+				err, RF_INVALID,
+				"queue %.*s: its parent %.*s is itself or below it; name one "
+				"that is not",
+				RF_STR(s->name), RF_STR(s->parent));
 	}
 	if (parent->n_works > 0)
 		return rf_fail(err, RF_CONFLICT,
@@ -215,7 +222,7 @@ static int check_spec(const struct rf_queues *qs, const struct rf_queue_spec *s,
 	return check_parent(s, q, parent, err);
 }
 
-static void unlink_child(struct rf_queue *q)
+static void unlink_child(const struct rf_queues *qs, struct rf_queue *q)
 {
 	struct rf_queue *p = q->parent;
 
@@ -226,8 +233,13 @@ static void unlink_child(struct rf_queue *q)
 		rf_vec_remove(&p->children, i);
 		break;
 	}
-	if (p->children.n == 0 && p->parent != NULL)
+	if (p->children.n == 0 && p->parent != NULL) { /* a leaf now, and empty */
 		p->ready.before = rf_order_shape;
+		memset(p->v[RF_V_USED], 0, qs->n_res * sizeof(*p->v[0]));
+		memset(p->v[RF_V_FIXED], 0, qs->n_res * sizeof(*p->v[0]));
+		memset(p->v[RF_V_WANT], 0, qs->n_res * sizeof(*p->v[0]));
+		p->rate = 0;
+	}
 	q->parent = NULL;
 }
 
@@ -281,7 +293,7 @@ int rf_queues_put(struct rf_queues *qs, const struct rf_queue_spec *s, int64_t n
 		q->past_ms = now;
 		rf_ledger_recall(qs, q, now);
 	} else if (q->parent != parent) {
-		unlink_child(q);
+		unlink_child(qs, q);
 		link_child(q, parent);
 	}
 	q->weight = s->weight;
@@ -301,11 +313,11 @@ int rf_queues_del(struct rf_queues *qs, struct rf_str name, int64_t now, struct 
 		return rf_fail(err, RF_CONFLICT,
 			       "queue %.*s has %zu queues and %zu workloads; remove them first",
 			       RF_STR(name), q->children.n, q->n_works);
-	rf_queues_settle_tree(qs, now); /* no list points at it afterwards */
+	rf_order_wake_all(qs); /* no list points at it afterwards */
 	rf_ledger_remember(qs, q, now);
-	unlink_child(q);
+	unlink_child(qs, q);
 	rf_map_del(&qs->names, name);
-	free_queue(q);
+	free_queue(qs, q);
 	qs->stale = true;
 	return 0;
 }
@@ -486,7 +498,7 @@ void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
 static void count_leaf(struct rf_queues *qs, struct rf_queue *q, int64_t *used, int64_t *fixed,
 		       uint64_t *rate)
 {
-	for (const struct rf_work *w = q->running; w != NULL; w = w->next) {
+	for (const struct rf_workload *w = q->running; w != NULL; w = w->next) {
 		*rate += w->bill;
 		for (size_t i = 0; i < w->shape->n_ask; i++) {
 			const struct rf_queue_ask *a = &w->shape->ask[i];
@@ -534,8 +546,8 @@ static int recount_one(struct rf_queues *qs, struct rf_queue *q, struct rf_err *
 	    compare(qs, q, RF_V_FOOT, foot, "footprint", err) < 0)
 		return -err->code;
 	if (rate != q->rate)
-		return rf_fail(err, RF_INTERNAL, "queue %s: its bill is %llu, counted %llu", q->name,
-			       (unsigned long long)q->rate, (unsigned long long)rate);
+		return rf_fail(err, RF_INTERNAL, "queue %s: its bill is %llu, counted %llu",
+			       q->name, (unsigned long long)q->rate, (unsigned long long)rate);
 	return 0;
 }
 

@@ -228,6 +228,25 @@ refuse "nor templates" 'cannot (get|create) resource "constrainttemplates"' k ap
 refuse "nor constraints" 'cannot delete resource "k8sneedslabels"' k delete --as alice k8sneedslabels need-owner
 refuse "and is judged like everybody" 'denied the request: \[need-owner\]' k create --as alice -n team-a configmap x
 
+# What somebody sends so that the policy sees one thing and another is stored.
+maps=/api/v1/namespaces/default/configmaps
+refuse "labels that are told twice are refused, not guessed" 'appears twice' k create --raw $maps -f - \
+	<<<'{"metadata":{"name":"odd","labels":{"owner":"x"},"labels":{}}}'
+refuse "in another case they are none" '\[need-owner\]' k create --raw $maps -f - \
+	<<<'{"metadata":{"name":"odd","Labels":{"owner":"x"}}}'
+refuse "an object without its kind is of the kind it becomes" '\[need-owner\]' k create --raw $maps -f - <<<'{"metadata":{"name":"odd"}}'
+refuse "a namespace that is left alone is not to be had by the body" 'does not match the namespace' k create --raw $maps -f - \
+	<<<'{"metadata":{"name":"odd","namespace":"kube-system"}}'
+refuse "a name that is drawn does not help" '\[need-owner\]' k create --raw $maps -f - <<<'{"metadata":{"generateName":"odd-"}}'
+refuse "what nests too deep is refused" 'nested deeper' k create --raw $maps -f - \
+	<<<'{"metadata":{"name":"odd"},"x":'"$(printf '[%.0s' {1..200})$(printf ']%.0s' {1..200})"'}'
+refuse "nor is a number stored that no policy can read" 'out of range' \
+	k create --raw /apis/ringfence.io/v1alpha1/namespaces/default/podgroups -f - <<<'{"metadata":{"name":"odd"},"spec":{"n":1e400000}}'
+refuse "a patch of any sort is judged: json" '\[need-owner\]' k patch configmap b --type json -p '[{"op":"remove","path":"/metadata/labels/owner"}]'
+refuse "merge" '\[need-owner\]' k patch configmap b --type merge -p '{"metadata":{"labels":null}}'
+refuse "strategic" '\[need-owner\]' k patch configmap b --type strategic -p '{"metadata":{"labels":{"$patch":"replace"}}}'
+refuse "to apply on the server's side is not served" 'not served' k apply --server-side -f - <<<'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}'
+
 stop
 start
 refuse "after a restart the policies hold" 'denied the request: \[need-owner\]' k create configmap y

@@ -337,6 +337,8 @@ static bool fit_composite(struct check *k, struct rf_rc_term *t, const struct rf
 
 static bool fit_var(struct check *k, struct rf_rc_var *v, const struct rf_rt *want, bool either)
 {
+	if (v->shown)
+		return true;
 	if (!v->type)
 		learn(k, v, want);
 	else if (either)
@@ -397,7 +399,7 @@ static const struct rf_rt *step(struct check *k, struct rf_rc_term *t, uint32_t 
 		tell_scalar(k, t, i, in);
 		return NULL;
 	}
-	if (key->kind == RF_RC_CONST) {
+	if (key->kind == RF_RC_CONST && !key->held) {
 		r = rf_rt_select(&k->types, in, key->value);
 		if (!r)
 			tell_key(k, t, i, NULL, in);
@@ -541,12 +543,12 @@ static const struct rf_rt *comp_type(struct check *k, struct rf_rc_term *t)
 		key = type_term(k, t->key);
 	term = known(type_term(k, t->term));
 	forget(k, mark);
-	if (k->bad != bad || t->first)
+	if (k->bad != bad || t->first || (t->key && !key))
 		return &rf_rt_any;
 	if (t->comp == RF_RA_ARRAY_COMP)
 		return rf_rt_array(&k->types, NULL, 0, term);
 	return t->comp == RF_RA_SET_COMP ? rf_rt_set(&k->types, term)
-					 : rf_rt_object(&k->types, NULL, NULL, 0, known(key), term);
+					 : rf_rt_object(&k->types, NULL, NULL, 0, key, term);
 }
 
 struct field {
@@ -607,7 +609,7 @@ static const struct rf_rt *type_of(struct check *k, struct rf_rc_term *t)
 	case RF_RC_CONST:
 		return t->value.type <= RF_RV_STRING ? rf_rt_of(&k->types, t->value) : &rf_rt_any;
 	case RF_RC_VAR:
-		return t->var->type;
+		return t->var->shown ? &rf_rt_any : t->var->type;
 	case RF_RC_INPUT:
 		return &rf_rt_any;
 	case RF_RC_DATA:
@@ -769,7 +771,8 @@ static void check_body(struct check *k, struct rf_rc_body *b)
 		turn[i] = (struct turn){ b->goal[i].order, i };
 	qsort(turn, b->n, sizeof(*turn), by_order);
 	for (uint32_t i = 0; i < b->n && k->types.work > 0; i++)
-		check_goal(k, &b->goal[turn[i].at]);
+		if (b->goal[turn[i].at].done)
+			check_goal(k, &b->goal[turn[i].at]);
 }
 
 /* --- rules --- */

@@ -10,6 +10,7 @@ struct entry {
 	struct rf_rv *key;
 	uint32_t n;
 	bool contains;
+	bool hole; /* an empty object, or with contains an empty set, where nothing else is */
 	struct rf_rv value;
 };
 
@@ -18,6 +19,7 @@ struct collect {
 	struct rf_rv_grow grow;
 	struct entry *entry; /* partial objects with longer names */
 	uint32_t n, room;
+	struct entry at; /* whose keys lead to the rules that are being tried */
 };
 
 static enum result one_element(struct rf_re *x, struct rf_re_cont *k, struct rf_rv *frame)
@@ -58,7 +60,8 @@ static enum result add_entry(struct rf_re *x, struct collect *c, struct entry e)
 static enum result one_entry(struct rf_re *x, struct rf_re_cont *k, struct rf_rv *frame)
 {
 	struct collect *c = (struct collect *)k;
-	struct entry e = { .n = c->found.rule->n_path, .contains = c->found.rule->contains };
+	uint32_t before = c->at.n;
+	struct entry e = { .n = before + c->found.rule->n_path, .contains = c->found.rule->contains };
 	enum answer r = GIVEN;
 
 	e.key = rf_arena_try(x->arena, (e.n + 1) * sizeof(*e.key));
@@ -66,8 +69,10 @@ static enum result one_entry(struct rf_re *x, struct rf_re_cont *k, struct rf_rv
 		rf_re_full(x);
 		return FAIL;
 	}
-	for (uint32_t i = 0; r == GIVEN && i < e.n; i++)
-		r = rf_re_eval(x, &c->found.rule->path[i], frame, &e.key[i]);
+	if (before)
+		memcpy(e.key, c->at.key, before * sizeof(*e.key));
+	for (uint32_t i = before; r == GIVEN && i < e.n; i++)
+		r = rf_re_eval(x, &c->found.rule->path[i - before], frame, &e.key[i]);
 	if (r == GIVEN)
 		r = rf_re_eval(x, c->found.rule->value, frame, &e.value);
 	c->found.found = true;
@@ -86,7 +91,9 @@ static int by_keys(const void *a, const void *b)
 		if (r)
 			return r;
 	}
-	return x->n < y->n ? -1 : x->n > y->n;
+	if (x->n != y->n)
+		return x->n < y->n ? -1 : 1;
+	return y->hole - x->hole;
 }
 
 /* Entries in order, equal up to depth: what lies below. */
@@ -96,6 +103,12 @@ static enum answer build(struct rf_re *x, const struct rf_rego_group *g, struct 
 	struct rf_rv_grow grow = { 0 };
 	bool clash;
 
+	for (; n > 1 && e[0].n == depth && e[0].hole; n--)
+		e++;
+	if (e[0].n == depth && e[0].hole) {
+		*ret = e[0].contains ? rf_rv_set(NULL, 0) : rf_rv_object(NULL, 0, NULL);
+		return GIVEN;
+	}
 	if (e[0].n == depth && e[0].contains) {
 		for (uint32_t i = 0; i < n; i++) {
 			if (e[i].n != depth)
@@ -129,57 +142,166 @@ bad:
 	return ERROR;
 }
 
+/* --- places that are there though nothing is in them: those that names lead to by constants --- */
+
+static bool is_plain_key(const struct rf_rp_expr *e)
+{
+	return e->kind == RF_RP_CONST && e->value.type < RF_RV_ARRAY;
+}
+
+/* How many of a name's keys are constants, up to the first that is not. */
+static uint32_t ground(const struct rf_rp_rule *r)
+{
+	uint32_t n = 0;
+
+	while (n < r->n_path && is_plain_key(&r->path[n]))
+		n++;
+	return n;
+}
+
+static bool starts_like(const struct rf_rp_rule *r, const struct rf_rp_rule *as, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!rf_rv_eq(r->path[i].value, as->path[i].value))
+			return false;
+	return true;
+}
+
+/* Where a shorter name ends, its rules alone say what is there. */
+static bool is_cut(const struct rf_rego_group *g, const struct rf_rp_rule *r, uint32_t n)
+{
+	for (uint32_t i = 0; i < g->n; i++) {
+		uint32_t m = ground(g->rule[i]);
+
+		if (m < n && starts_like(r, g->rule[i], m))
+			return true;
+	}
+	return false;
+}
+
+static enum result add_hole(struct rf_re *x, struct collect *c, const struct rf_rp_rule *r)
+{
+	uint32_t n = ground(r);
+	struct entry e = { .hole = true, .contains = n == r->n_path && r->contains, .n = c->at.n };
+
+	if (n == r->n_path && !r->contains)
+		n--;
+	e.key = rf_arena_try(x->arena, (e.n + n + 1) * sizeof(*e.key));
+	if (!e.key) {
+		rf_re_full(x);
+		return FAIL;
+	}
+	if (e.n)
+		memcpy(e.key, c->at.key, e.n * sizeof(*e.key));
+	for (uint32_t i = 0; i < n; i++)
+		e.key[e.n++] = r->path[i].value;
+	return add_entry(x, c, e);
+}
+
+static enum answer add_holes(struct rf_re *x, struct collect *c, const struct rf_rego_group *g)
+{
+	for (uint32_t i = 0; i < g->n; i++) {
+		const struct rf_rp_rule *r = g->rule[i];
+
+		if (r->n_path == 1 && !r->contains)
+			continue; /* a value that is not there */
+		if (!is_cut(g, r, ground(r)) && add_hole(x, c, r) == FAIL)
+			return ERROR;
+	}
+	return GIVEN;
+}
+
+/* --- partial objects --- */
+
+static enum answer collect(struct rf_re *x, struct collect *c, const struct rf_rego_group *g, struct entry at, bool holes);
+static enum answer add_below(struct rf_re *x, struct collect *c, const struct rf_rego_node *n, const struct entry *at,
+			     bool holes);
+
+/* What the rules of a longer name put there. */
+static enum answer add_value(struct rf_re *x, struct collect *c, const struct rf_rego_group *g, struct entry e, bool holes)
+{
+	struct rf_rv v;
+	enum answer r = g->kind == RF_REGO_FUNCTION ? UNDEFINED : rf_re_group(x, g, &v);
+
+	if (r != GIVEN)
+		return r == ERROR ? ERROR : GIVEN;
+	e.contains = g->kind == RF_REGO_PARTIAL_SET;
+	e.hole = e.contains && v.n == 0;
+	if (e.hole)
+		return holes && add_entry(x, c, e) == FAIL ? ERROR : GIVEN;
+	for (uint32_t j = 0; j < (e.contains ? v.n : 1); j++) {
+		e.value = e.contains ? v.items[j] : v;
+		if (add_entry(x, c, e) == FAIL)
+			return ERROR;
+	}
+	return GIVEN;
+}
+
+static enum answer add_child(struct rf_re *x, struct collect *c, const struct rf_rego_node *child, struct entry e,
+			     bool holes)
+{
+	const struct rf_rego_group *g = child->group;
+	struct entry hole = e;
+
+	if (g && g->kind != RF_REGO_PARTIAL_OBJECT)
+		return add_value(x, c, g, e, holes);
+	hole.hole = true;
+	if (holes && add_entry(x, c, hole) == FAIL)
+		return ERROR;
+	return g ? collect(x, c, g, e, holes) : add_below(x, c, child, &e, holes);
+}
+
 /* What rules with longer names put under the same name, as entries with the longer path. */
-static enum answer add_below(struct rf_re *x, struct collect *c, const struct rf_rego_node *n,
-			     const struct entry *at)
+static enum answer add_below(struct rf_re *x, struct collect *c, const struct rf_rego_node *n, const struct entry *at,
+			     bool holes)
 {
 	for (uint32_t i = 0; i < n->n; i++) {
-		const struct rf_rego_node *child = n->child[i];
 		struct entry e = { .n = at->n + 1 };
-		struct rf_rv v;
-		enum answer r;
 
 		e.key = rf_arena_try(x->arena, (e.n + 1) * sizeof(*e.key));
 		if (!e.key)
 			return rf_re_full(x);
 		if (at->n)
 			memcpy(e.key, at->key, at->n * sizeof(*e.key));
-		e.key[at->n] = rf_rv_str(child->name);
-		if (!child->group) {
-			if (add_below(x, c, child, &e) == ERROR)
-				return ERROR;
-			continue;
-		}
-		r = child->group->kind == RF_REGO_FUNCTION ? UNDEFINED : rf_re_group(x, child->group, &v);
-		if (r == ERROR)
-			return r;
-		if (r == UNDEFINED)
-			continue;
-		e.contains = child->group->kind == RF_REGO_PARTIAL_SET;
-		for (uint32_t j = 0; j < (e.contains ? v.n : 1); j++) {
-			e.value = e.contains ? v.items[j] : v;
-			if (add_entry(x, c, e) == FAIL)
-				return ERROR;
-		}
+		e.key[at->n] = rf_rv_str(n->child[i]->name);
+		if (add_child(x, c, n->child[i], e, holes) == ERROR)
+			return ERROR;
 	}
 	return GIVEN;
 }
 
-static enum answer partial(struct rf_re *x, const struct rf_rego_group *g, struct rf_rv *ret)
+/* All entries of a partial object. holes: also of what is there though it is empty. */
+static enum answer collect(struct rf_re *x, struct collect *c, const struct rf_rego_group *g, struct entry at, bool holes)
 {
-	bool set = g->kind == RF_REGO_PARTIAL_SET;
-	struct collect c = { .found = { .cont = { set ? one_element : one_entry }, .group = g } };
-	struct entry here = { 0 };
-
-	for (uint32_t i = 0; i < (set ? g->n_merged : g->n); i++)
-		if (rf_re_rule(x, set ? g->merged[i] : g->rule[i], NULL, &c.found) == FAIL)
+	for (uint32_t i = 0; i < g->n; i++) {
+		c->at = at;
+		if (rf_re_rule(x, g->rule[i], NULL, &c->found) == FAIL)
 			return ERROR;
-	if (!set && add_below(x, &c, g->node, &here) == ERROR)
-		return ERROR;
-	if (set) {
-		*ret = rf_rv_grown_set(&c.grow);
-		return GIVEN;
+		holes = holes && ground(g->rule[i]) > 0;
 	}
+	c->at = at;
+	if (holes && add_holes(x, c, g) == ERROR)
+		return ERROR;
+	return add_below(x, c, g->node, &at, holes);
+}
+
+static enum answer partial_set(struct rf_re *x, const struct rf_rego_group *g, struct rf_rv *ret)
+{
+	struct collect c = { .found = { .cont = { one_element }, .group = g } };
+
+	for (uint32_t i = 0; i < g->n_merged; i++)
+		if (rf_re_rule(x, g->merged[i], NULL, &c.found) == FAIL)
+			return ERROR;
+	*ret = rf_rv_grown_set(&c.grow);
+	return GIVEN;
+}
+
+static enum answer partial_object(struct rf_re *x, const struct rf_rego_group *g, struct rf_rv *ret)
+{
+	struct collect c = { .found = { .cont = { one_entry }, .group = g } };
+
+	if (collect(x, &c, g, (struct entry){ 0 }, true) == ERROR)
+		return ERROR;
 	if (c.n == 0) {
 		*ret = rf_rv_object(NULL, 0, NULL);
 		return GIVEN;
@@ -281,7 +403,9 @@ enum answer rf_re_group(struct rf_re *x, const struct rf_rego_group *g, struct r
 		*ret = c->value;
 		return c->state == 1 ? GIVEN : UNDEFINED;
 	}
-	r = g->kind == RF_REGO_COMPLETE ? rf_re_rules(x, g, NULL, ret) : partial(x, g, ret);
+	r = g->kind == RF_REGO_COMPLETE	     ? rf_re_rules(x, g, NULL, ret) :
+	    g->kind == RF_REGO_PARTIAL_SET ? partial_set(x, g, ret) :
+					       partial_object(x, g, ret);
 	if (r == ERROR)
 		return r;
 	c->state = r == GIVEN ? 1 : 2;

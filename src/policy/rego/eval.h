@@ -29,7 +29,7 @@ struct rf_re_memo {
 };
 #define RF_RE_MEMOS 32
 
-/* Says what rules compute: two places with the same sign compute the same from the same input. Zero: none. */
+/* Says what rules compute (sign.c): two places with the same sign compute the same from the same input. Zero: none. */
 struct rf_re_sign {
 	uint64_t a, b;
 };

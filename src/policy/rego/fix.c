@@ -2,11 +2,14 @@
 #include "policy/rego/eval.h"
 
 #define FIX_STEPS 1000000 /* of all together; what is not done by then is computed in each run */
+#define FIX_PARTS 100000 /* of one value */
 #define FIX_MEMORY ((size_t)16 << 20)
 
 /* --- equal values once --- */
 
-#define POOL_MEMORY ((size_t)64 << 20) /* what comes after that is not looked for */
+/* What comes after that is not looked for. */
+#define POOL_MEMORY ((size_t)64 << 20)
+#define POOL_MAX (1u << 20)
 
 struct rf_rego_pool {
 	struct rf_arena arena;
@@ -35,7 +38,7 @@ static struct rf_rv *place_of(const struct rf_rego_pool *p, struct rf_rv v)
 {
 	uint32_t i = (uint32_t)rf_rv_hash(v) & (p->slots - 1);
 
-	while (p->at[i].type != UINT8_MAX && !rf_rv_eq(p->at[i], v))
+	while (p->at[i].type != UINT8_MAX && !rf_rv_same(p->at[i], v))
 		i = (i + 1) & (p->slots - 1);
 	return &p->at[i];
 }
@@ -57,7 +60,7 @@ static void grow(struct rf_rego_pool *p)
 	p->slots = more.slots;
 }
 
-/* A copy of v that is the same for all equal ones, so that calls with it are known again. */
+/* A copy of v that is the same for all that are written like it, so that calls with it are known again. */
 static bool pooled(struct rf_rego_pool *p, struct rf_rv v, struct rf_rv *ret)
 {
 	struct rf_rv *at;
@@ -67,7 +70,7 @@ static bool pooled(struct rf_rego_pool *p, struct rf_rv v, struct rf_rv *ret)
 	if (at->type == UINT8_MAX) {
 		struct rf_rv copy;
 
-		if (!rf_rv_copy(&p->arena, v, &copy))
+		if (p->n >= POOL_MAX || !rf_rv_copy(&p->arena, v, &copy))
 			return false;
 		*at = copy;
 		p->n++;
@@ -84,13 +87,30 @@ struct fixing {
 	struct rf_rego_pool *pool;
 };
 
+/* Many parts of a value may be the same one in memory; a copy has them all, and so has what hashes them. */
+static bool is_small(struct rf_rv v, uint32_t *left)
+{
+	size_t n = v.type < RF_RV_ARRAY ? 0 : v.type == RF_RV_OBJECT ? (size_t)v.n * 2 : v.n;
+
+	if (n >= *left)
+		return false;
+	*left -= (uint32_t)n;
+	for (size_t i = 0; i < n; i++)
+		if (!is_small(v.items[i], left))
+			return false;
+	return true;
+}
+
 static void fix_one(struct fixing *f, enum answer r, struct rf_rv v, struct rf_re_cached *ret)
 {
+	uint32_t left = FIX_PARTS;
 	struct rf_rv copy;
 
+	f->x.top = f->x.depth = 0; /* an error leaves them as they were there */
+	f->x.rule = NULL;
 	if (r == UNDEFINED)
 		ret->state = 2;
-	if (r != GIVEN || !(pooled(f->pool, v, &copy) || rf_rv_copy(f->a, v, &copy)))
+	if (r != GIVEN || !is_small(v, &left) || !(pooled(f->pool, v, &copy) || rf_rv_copy(f->a, v, &copy)))
 		return;
 	ret->state = 1;
 	ret->value = copy;

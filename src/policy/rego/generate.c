@@ -181,6 +181,11 @@ static struct rf_rp_step *body_of(struct rf_rc *c, struct rf_rc_body *b)
 	return first;
 }
 
+struct rf_rp_expr *rf_rc_late_value(struct rf_rc *c, struct rf_rc_term *late, struct rf_rc_term *t)
+{
+	return rf_rc_value(c, late && late->kind == RF_RC_VAR && late->var->bound ? late : t);
+}
+
 /* The term is computed after the body; if it walks something, that belongs to the body. */
 static struct rf_rp_expr *comp_expr(struct rf_rc *c, struct rf_rc_term *t)
 {
@@ -194,9 +199,11 @@ static struct rf_rp_expr *comp_expr(struct rf_rc *c, struct rf_rc_term *t)
 	e->first = t->first;
 	c->tail = &e->body;
 	rf_rc_generate(c, t->body);
+	if (t->key && !rf_rc_ready_value(t->key)) /* {x: q[x] | ...} */
+		e->base = rf_rc_late_value(c, t->late_term, t->term);
 	if (t->key)
-		e->key = rf_rc_value(c, t->key);
-	e->base = rf_rc_value(c, t->term);
+		e->key = rf_rc_late_value(c, t->late_key, t->key);
+	e->base = e->base ? e->base : rf_rc_late_value(c, t->late_term, t->term);
 	c->tail = kept;
 	return e;
 }
@@ -632,33 +639,53 @@ void rf_rc_mark_head(struct rf_rc *c, struct rf_ra_loc loc, struct rf_rp_rule *r
 	mark(c, loc, false);
 }
 
+static void generate_goal(struct rf_rc *c, struct rf_rc_goal *g)
+{
+	g->done = true;
+	g->order = c->n_ordered++;
+	if (!g->late)
+		mark(c, g->loc, g->kind == RF_RC_EACH); /* OPA does not miss `some x in y` */
+	if (g->n_with)
+		gen_with(c, g);
+	else
+		gen_goal(c, g);
+}
+
+/* All goals that can come next; late: only the first of those that belong to the head. False: there was none. */
+static bool generate_ready(struct rf_rc *c, struct rf_rc_body *b, bool late)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < b->n && !(late && any); i++) {
+		struct rf_rc_goal *g = &b->goal[i];
+
+		if (g->done || g->late != late)
+			continue;
+		if (rf_rc_tried(c, g->loc))
+			return false;
+		if (!rf_rc_ready(g))
+			continue;
+		generate_goal(c, g);
+		any = true;
+	}
+	return any;
+}
+
+static bool all_done(const struct rf_rc_body *b)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (!b->goal[i].done && !b->goal[i].late)
+			return false;
+	return true;
+}
+
 void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b)
 {
-	bool moved = true;
-	uint32_t left = b->n;
-
-	while (moved && left > 0) {
-		moved = false;
-		for (uint32_t i = 0; i < b->n; i++) {
-			struct rf_rc_goal *g = &b->goal[i];
-
-			if (g->done)
-				continue;
-			if (rf_rc_tried(c, g->loc))
-				return;
-			if (!rf_rc_ready(g))
-				continue;
-			g->done = moved = true;
-			g->order = c->n_ordered++;
-			left--;
-			mark(c, g->loc, g->kind == RF_RC_EACH); /* OPA does not miss `some x in y` */
-			if (g->n_with)
-				gen_with(c, g);
-			else
-				gen_goal(c, g);
-		}
-	}
-	for (uint32_t i = 0; left > 0 && i < b->n; i++)
-		if (!b->goal[i].done)
+	while (!all_done(b) && (generate_ready(c, b, false) || generate_ready(c, b, true)))
+		;
+	if (c->n_tried > RF_RC_TRIES_MAX + c->more_tries)
+		return; /* it has been told */
+	for (uint32_t i = 0; i < b->n; i++)
+		if (!b->goal[i].done && !b->goal[i].late)
 			rf_rc_complain_unsafe(c, &b->goal[i]);
 }

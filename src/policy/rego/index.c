@@ -4,6 +4,7 @@
 
 #include "policy/rego/compile.h"
 
+#define INDEX_MAX 10000
 #define WORTH 3 /* steps; less than that is done faster than looked up */
 
 /* --- by argument --- */
@@ -36,6 +37,15 @@ static int by_value(const void *a, const void *b)
 	return rf_rv_cmp(((const struct rf_rego_indexed *)a)->value, ((const struct rf_rego_indexed *)b)->value);
 }
 
+static uint32_t same_constants(const struct rf_rego_group *g, uint32_t arg, struct rf_rv v)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		n += is_constant(g->rule[i], arg) && rf_rv_eq(g->rule[i]->arg[arg].expr->value, v);
+	return n;
+}
+
 static void make_index(struct rf_rego *r, struct rf_rego_group *g, uint32_t arg, uint32_t constants)
 {
 	struct rf_rego_index *x = rf_arena_new(&r->arena, struct rf_rego_index);
@@ -56,7 +66,7 @@ static void make_index(struct rf_rego *r, struct rf_rego_group *g, uint32_t arg,
 			x->at[kept++] = x->at[i];
 	x->n = kept;
 	for (uint32_t i = 0; i < x->n; i++) {
-		x->at[i].rule = rf_arena_array(&r->arena, struct rf_rp_rule *, g->n);
+		x->at[i].rule = rf_arena_array(&r->arena, struct rf_rp_rule *, x->n_other + same_constants(g, arg, x->at[i].value));
 		for (uint32_t j = 0; j < g->n; j++)
 			if (!is_constant(g->rule[j], arg) ||
 			    rf_rv_eq(g->rule[j]->arg[arg].expr->value, x->at[i].value))
@@ -77,8 +87,8 @@ static void index_arguments(struct rf_rego *r, struct rf_rego_group *g)
 			best = i;
 		}
 	}
-	/* Each constant has a list of its own: with many rules for everything beside it, that would grow. */
-	if (most >= 2 && g->n <= 1000 && !has_chains(g))
+	/* Each constant has a list of its own, with all rules for everything in it: that must not grow. */
+	if (most >= 2 && g->n <= 1000 && (g->n - most) * most <= INDEX_MAX && !has_chains(g))
 		make_index(r, g, best, most);
 }
 
@@ -130,7 +140,7 @@ static bool same_expr(const struct rf_rp_expr *a, const struct rf_rp_expr *b)
 	if (a->kind != b->kind || a->first != b->first || a->n != b->n || a->slot != b->slot)
 		return false;
 	if (a->kind == RF_RP_CONST)
-		return rf_rv_eq(a->value, b->value);
+		return rf_rv_same(a->value, b->value);
 	if (rf_rp_has_base(a) && !same_expr(a->base, b->base))
 		return false;
 	if (a->kind == RF_RP_OBJECT_COMP && !same_expr(a->key, b->key))
@@ -251,6 +261,7 @@ static void merge_rules(struct rf_rego *r, struct rf_rego_group *g)
 
 /* --- walks --- */
 
+/* After rules were merged: what follows a walk may be a fork then, and not all of its branches walk on. */
 static void mark_walks(struct rf_rp_step *s)
 {
 	for (; s; s = s->next) {
@@ -263,6 +274,8 @@ static void mark_walks(struct rf_rp_step *s)
 			mark_walks(s->body);
 		if (rf_rp_has_other(s))
 			mark_walks(s->other);
+		for (uint32_t i = 0; s->op == RF_RP_FORK && i < s->n; i++)
+			mark_walks(s->branch[i].rest);
 	}
 }
 
@@ -271,11 +284,11 @@ void rf_rc_index(struct rf_rego *r)
 	for (uint32_t i = 0; i < r->n_groups; i++) {
 		struct rf_rego_group *g = r->group[i];
 
-		for (uint32_t j = 0; j < g->n; j++)
-			for (struct rf_rp_rule *rule = g->rule[j]; rule; rule = rule->otherwise)
-				mark_walks(rule->body);
 		if (g->kind == RF_REGO_PARTIAL_SET)
 			merge_rules(r, g);
+		for (uint32_t j = 0; j < g->n_merged; j++)
+			for (struct rf_rp_rule *rule = g->merged[j]; rule; rule = rule->otherwise)
+				mark_walks(rule->body);
 		if (g->kind == RF_REGO_FUNCTION && g->n_args > 0)
 			index_arguments(r, g);
 		g->memo = worth_remembering(g) && (g->kind != RF_REGO_FUNCTION || g->n_args > 0);

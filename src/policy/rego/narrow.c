@@ -79,7 +79,8 @@ static const struct rf_rp_expr *constant_of(const struct rf_rp_pattern *p, struc
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		if (p->key[i].kind == RF_RP_CONST && rf_rv_eq(p->key[i].value, field) &&
-		    p->part[i].kind == RF_RP_EQUAL && p->part[i].expr->kind == RF_RP_CONST)
+		    p->part[i].kind == RF_RP_EQUAL && p->part[i].expr->kind == RF_RP_CONST &&
+		    p->part[i].expr->value.type == RF_RV_STRING) /* a number may be written in another way */
 			return p->part[i].expr;
 	return NULL;
 }

@@ -14,10 +14,16 @@ struct scan {
 	struct rf_rego *r;
 	struct dep *group;   /* by id, */
 	uint8_t *group_done; /* if so */
-	uint64_t closed;     /* slots that have one value, */
-	const struct rf_rp_expr *def[RF_REGO_ONCE_SLOTS]; /* this one */
 	bool loose; /* looking into a rule that is called: all its slots are its own */
+	uint64_t closed; /* slots that have one value, */
+	struct closed {
+		struct rf_rp_expr *expr; /* this one, with no such slot in it any more, */
+		struct dep dep;		 /* of this */
+		uint32_t size;
+	} at[RF_REGO_ONCE_SLOTS];
 };
+
+#define SIZE_MAX_ONCE 256 /* of what a closed slot stands for: it is computed wherever it is put */
 
 static void join(struct dep *d, struct dep more)
 {
@@ -29,6 +35,17 @@ static void join(struct dep *d, struct dep more)
 
 static bool look(struct scan *c, const struct rf_rp_expr *e, uint64_t own, struct dep *d);
 static bool look_at_steps(struct scan *c, const struct rf_rp_step *s, uint64_t own, struct dep *d);
+
+static bool is_costly(const struct rf_rp_expr *e)
+{
+	return e->kind == RF_RP_BUILTIN || e->kind == RF_RP_FUNCTION || rf_rp_is_comp(e);
+}
+
+/* Has its number, and nothing in it is looked at again: what was put in its slots' places may be there many times. */
+static bool is_numbered(const struct rf_rp_expr *e)
+{
+	return is_costly(e) && e->slot;
+}
 
 /* --- slots --- */
 
@@ -65,7 +82,10 @@ static bool look_at_slot(struct scan *c, uint32_t slot, uint64_t own, struct dep
 {
 	if (c->loose || (own & bit(slot)))
 		return true;
-	return (c->closed & bit(slot)) && look(c, c->def[slot], 0, d);
+	if (!(c->closed & bit(slot)))
+		return false;
+	join(d, c->at[slot].dep);
+	return true;
 }
 
 static bool look_at_items(struct scan *c, const struct rf_rp_expr *item, uint32_t n, uint64_t own, struct dep *d)
@@ -85,6 +105,8 @@ static struct dep key_of(const struct rf_rp_expr *e)
 
 static bool look_at_pattern(struct scan *c, const struct rf_rp_pattern *p, uint64_t own, struct dep *d)
 {
+	if (p->kind == RF_RP_BIND) /* rf_rego_fix has no more slots than these */
+		return c->loose || p->slot < RF_REGO_ONCE_SLOTS;
 	if (p->kind == RF_RP_EQUAL)
 		return look(c, p->expr, own, d);
 	if (p->kind == RF_RP_FIELDS && !look_at_items(c, p->key, p->n, own, d))
@@ -158,8 +180,17 @@ static bool look_at_call(struct scan *c, const struct rf_rp_expr *e, uint64_t ow
 	return look_at_items(c, e->item, e->n, own, d);
 }
 
+static struct dep dep_of_once(const struct rf_rego_once *o)
+{
+	return (struct dep){ .what = !o->fixable ? ON_MORE : o->any ? ON_NOTHING : ON_KEY, .key = o->key };
+}
+
 static bool look(struct scan *c, const struct rf_rp_expr *e, uint64_t own, struct dep *d)
 {
+	if (is_numbered(e)) {
+		join(d, dep_of_once(&c->r->once[e->slot - 1]));
+		return true;
+	}
 	switch ((enum rf_rp_kind)e->kind) {
 	case RF_RP_CONST:
 		return true;
@@ -198,20 +229,85 @@ static bool look(struct scan *c, const struct rf_rp_expr *e, uint64_t own, struc
 
 /* --- numbering --- */
 
-static void number_steps(struct scan *c, struct rf_rp_step *s);
+static void number_inside(struct scan *c, struct rf_rp_step *s);
 static void number(struct scan *c, struct rf_rp_expr *e);
+
+static void inline_steps(struct scan *c, struct rf_rp_step *s);
 
 /* Puts what they stand for in the place of closed slots, so that the expression can be computed by itself. */
 static void inline_slots(struct scan *c, struct rf_rp_expr *e)
 {
 	if (e->kind == RF_RP_SLOT && (c->closed & bit(e->slot))) {
-		*e = *c->def[e->slot];
+		*e = *c->at[e->slot].expr;
 		return;
 	}
+	if (is_numbered(e))
+		return;
 	for (uint32_t i = 0; e->kind != RF_RP_CONST && i < e->n; i++)
 		inline_slots(c, &e->item[i]);
-	if (e->kind == RF_RP_REF)
+	if (rf_rp_has_base(e))
 		inline_slots(c, e->base);
+	if (e->kind == RF_RP_OBJECT_COMP)
+		inline_slots(c, e->key);
+	if (rf_rp_is_comp(e))
+		inline_steps(c, e->body);
+}
+
+static void inline_in_pattern(struct scan *c, struct rf_rp_pattern *p)
+{
+	if (p->kind == RF_RP_EQUAL)
+		inline_slots(c, p->expr);
+	for (uint32_t i = 0; (p->kind == RF_RP_PARTS || p->kind == RF_RP_FIELDS) && i < p->n; i++) {
+		if (p->kind == RF_RP_FIELDS)
+			inline_slots(c, &p->key[i]);
+		inline_in_pattern(c, &p->part[i]);
+	}
+}
+
+static void inline_steps(struct scan *c, struct rf_rp_step *s)
+{
+	for (; s; s = s->next) {
+		if (s->expr)
+			inline_slots(c, s->expr);
+		if (s->key)
+			inline_in_pattern(c, s->key);
+		if (s->pattern)
+			inline_in_pattern(c, s->pattern);
+		if (rf_rp_has_body(s))
+			inline_steps(c, s->body);
+		if (rf_rp_has_other(s))
+			inline_steps(c, s->other);
+	}
+}
+
+/* Roughly, what it takes to compute it. */
+static uint32_t size_of(const struct scan *c, const struct rf_rp_expr *e)
+{
+	uint32_t n = 1;
+
+	if (e->kind == RF_RP_CONST || is_numbered(e))
+		return 1;
+	if (e->kind == RF_RP_SLOT)
+		return c->closed & bit(e->slot) ? c->at[e->slot].size : 1;
+	if (rf_rp_is_comp(e))
+		return SIZE_MAX_ONCE + 1; /* nobody wants that twice */
+	for (uint32_t i = 0; i < e->n && n <= SIZE_MAX_ONCE; i++)
+		n += size_of(c, &e->item[i]);
+	return e->kind == RF_RP_REF ? n + size_of(c, e->base) : n;
+}
+
+static struct rf_rp_expr *copy_of(struct scan *c, const struct rf_rp_expr *e, uint32_t n)
+{
+	struct rf_rp_expr *copy = rf_arena_array(&c->r->plan, struct rf_rp_expr, n);
+
+	memcpy(copy, e, n * sizeof(*copy));
+	for (uint32_t i = 0; i < n; i++) {
+		if (copy[i].kind != RF_RP_CONST && !is_numbered(&copy[i]) && copy[i].n)
+			copy[i].item = copy_of(c, e[i].item, e[i].n);
+		if (copy[i].kind == RF_RP_REF)
+			copy[i].base = copy_of(c, e[i].base, 1);
+	}
+	return copy;
 }
 
 static void number_parts(struct scan *c, struct rf_rp_expr *e)
@@ -220,26 +316,8 @@ static void number_parts(struct scan *c, struct rf_rp_expr *e)
 		number(c, &e->item[i]);
 	if (e->kind == RF_RP_REF)
 		number(c, e->base);
-	if (rf_rp_is_comp(e)) {
-		struct scan inside = *c;
-
-		number_steps(&inside, e->body);
-	}
-}
-
-static bool is_costly(const struct rf_rp_expr *e)
-{
-	return e->kind == RF_RP_BUILTIN || e->kind == RF_RP_FUNCTION || rf_rp_is_comp(e);
-}
-
-/* A comprehension that reads a closed slot of ours would have to be looked through for it: it stays as it is. */
-static bool can_stand_alone(struct scan *c, const struct rf_rp_expr *e)
-{
-	struct scan without = *c;
-	struct dep d = { .what = ON_NOTHING };
-
-	without.closed = 0;
-	return !rf_rp_is_comp(e) || look(&without, e, 0, &d);
+	if (rf_rp_is_comp(e))
+		number_inside(c, e->body);
 }
 
 static void number(struct scan *c, struct rf_rp_expr *e)
@@ -247,7 +325,7 @@ static void number(struct scan *c, struct rf_rp_expr *e)
 	struct rf_rego *r = c->r;
 	struct dep d = { .what = ON_NOTHING };
 
-	if (!is_costly(e) || r->n_once >= RF_REGO_ONCE_MAX || !look(c, e, 0, &d) || !can_stand_alone(c, e) ||
+	if (!is_costly(e) || r->n_once >= RF_REGO_ONCE_MAX || !look(c, e, 0, &d) ||
 	    (e->kind == RF_RP_BUILTIN && d.what == ON_MORE)) {
 		number_parts(c, e);
 		return;
@@ -259,32 +337,49 @@ static void number(struct scan *c, struct rf_rp_expr *e)
 	e->slot = ++r->n_once;
 }
 
+/* x := e, and e has one value: so has x. */
+static void close_slot(struct scan *c, const struct rf_rp_step *s)
+{
+	struct dep d = { .what = ON_NOTHING };
+	struct closed *at;
+	uint32_t size;
+
+	if (s->op != RF_RP_MATCH || s->pattern->kind != RF_RP_BIND || s->pattern->slot >= RF_REGO_ONCE_SLOTS ||
+	    !look(c, s->expr, 0, &d))
+		return;
+	size = size_of(c, s->expr);
+	if (size > SIZE_MAX_ONCE)
+		return;
+	at = &c->at[s->pattern->slot];
+	*at = (struct closed){ .expr = copy_of(c, s->expr, 1), .dep = d, .size = size };
+	inline_slots(c, at->expr);
+	c->closed |= bit(s->pattern->slot);
+}
+
 static void number_steps(struct scan *c, struct rf_rp_step *s)
 {
 	for (; s; s = s->next) {
-		struct dep d = { .what = ON_NOTHING };
-		struct scan inside;
-
 		if (s->op == RF_RP_WITH) /* another evaluation, in a way */
 			continue;
 		if (s->expr)
 			number(c, s->expr);
-		if (s->op == RF_RP_MATCH && s->pattern->kind == RF_RP_BIND && s->pattern->slot < RF_REGO_ONCE_SLOTS &&
-		    look(c, s->expr, 0, &d)) {
-			c->def[s->pattern->slot] = s->expr;
-			c->closed |= bit(s->pattern->slot);
-		}
-		inside = *c;
+		close_slot(c, s);
 		if (rf_rp_has_body(s))
-			number_steps(&inside, s->body);
-		inside = *c;
+			number_inside(c, s->body);
 		if (rf_rp_has_other(s))
-			number_steps(&inside, s->other);
-		for (uint32_t i = 0; s->op == RF_RP_FORK && i < s->n; i++) {
-			inside = *c;
-			number_steps(&inside, s->branch[i].rest);
-		}
+			number_inside(c, s->other);
+		for (uint32_t i = 0; s->op == RF_RP_FORK && i < s->n; i++)
+			number_inside(c, s->branch[i].rest);
 	}
+}
+
+/* What is closed there is not known outside. */
+static void number_inside(struct scan *c, struct rf_rp_step *s)
+{
+	uint64_t closed = c->closed;
+
+	number_steps(c, s);
+	c->closed = closed;
 }
 
 static void number_group(struct scan *c, struct rf_rego_group *g)

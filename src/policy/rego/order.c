@@ -93,14 +93,50 @@ static void mark_keys(const struct rf_rc_term *t, bool pending)
 	}
 }
 
+static bool has_constant_keys(const struct rf_rc_term *t)
+{
+	for (uint32_t i = 0; i < t->n; i += 2)
+		if (t->item[i]->kind != RF_RC_CONST)
+			return false;
+	return true;
+}
+
+/* False: t, held against other, can give no value to its variables. Arrays of one length and objects of the same
+ * constant keys are not here any more: their parts are. */
+static bool can_give(const struct rf_rc_term *t, const struct rf_rc_term *other)
+{
+	if (t->kind != RF_RC_ARRAY && t->kind != RF_RC_OBJECT)
+		return true;
+	switch (other->kind) {
+	case RF_RC_CONST:
+		return other->value.type >= RF_RV_ARRAY;
+	case RF_RC_ARRAY:
+		return t->kind == RF_RC_ARRAY && t->n == other->n;
+	case RF_RC_OBJECT:
+		return t->kind == RF_RC_OBJECT && !(has_constant_keys(t) && has_constant_keys(other));
+	case RF_RC_SET:
+		return false;
+	case RF_RC_COMP:
+		return t->kind == RF_RC_ARRAY || other->comp == RF_RA_OBJECT_COMP;
+	default:
+		return true;
+	}
+}
+
+static bool ready_eq(const struct rf_rc_term *a, const struct rf_rc_term *b)
+{
+	if (!can_give(a, b) || !can_give(b, a))
+		return rf_rc_ready_value(a) && rf_rc_ready_value(b);
+	return (rf_rc_ready_value(a) && rf_rc_ready_pattern(b)) || (rf_rc_ready_value(b) && rf_rc_ready_pattern(a));
+}
+
 static bool ready_terms(const struct rf_rc_goal *g)
 {
 	switch (g->kind) {
 	case RF_RC_TEST:
 		return rf_rc_ready_value(g->a);
 	case RF_RC_EQ:
-		return (rf_rc_ready_value(g->a) && rf_rc_ready_pattern(g->b)) ||
-		       (rf_rc_ready_value(g->b) && rf_rc_ready_pattern(g->a));
+		return ready_eq(g->a, g->b);
 	case RF_RC_EACH:
 		return rf_rc_ready_value(g->b) && rf_rc_ready_pattern(g->a) &&
 		       (!g->key || rf_rc_ready_pattern(g->key));

@@ -148,7 +148,7 @@ static void pack_index(struct rf_rego *r, struct rf_rego_index *x)
 
 static void pack_group(struct rf_rego *r, struct rf_rego_group *g)
 {
-	bool merged = g->merged && g->merged != g->rule;
+	bool merged = g->merged != g->rule;
 
 	for (uint32_t i = 0; i < g->n; i++)
 		(void)pack_rule(r, g->rule[i]);
@@ -156,11 +156,10 @@ static void pack_group(struct rf_rego *r, struct rf_rego_group *g)
 		g->fallback = pack_rule(r, g->fallback);
 	for (uint32_t i = 0; merged && i < g->n_merged; i++)
 		(void)pack_rule(r, g->merged[i]);
-	if (g->merged)
-		g->merged = packed_of(r, g->merged, g->n_merged);
 	if (g->index)
 		pack_index(r, g->index);
 	g->rule = packed_of(r, g->rule, g->n);
+	g->merged = merged ? packed_of(r, g->merged, g->n_merged) : g->rule;
 }
 
 void rf_rc_pack(struct rf_rego *r)

@@ -55,18 +55,37 @@ int64_t rf_re_wall_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* What is shared knows a collection again by its place in memory, and the next run's input may lie in the same. */
+static bool own_input(struct rf_re *x, struct rf_rv *input)
+{
+	size_t size = (input->type == RF_RV_OBJECT ? 2u : 1u) * sizeof(*input) * input->n;
+	struct rf_rv *copy;
+
+	if (input->type < RF_RV_ARRAY || size == 0)
+		return true;
+	copy = rf_arena_try_raw(x->arena, size);
+	if (!copy)
+		return false;
+	memcpy(copy, input->items, size);
+	input->items = copy;
+	return true;
+}
+
 bool rf_re_set_up(struct rf_re *x, const struct rf_rego_run *run)
 {
 	struct rf_re_env plain = { .has_input = run->input != NULL,
 				   .input = run->input ? *run->input : RF_RV_NIL,
 				   .data = x->rego->data };
+	const struct rf_rego_fixed *fixed = run->strict ? NULL : run->fixed; /* computed ahead, errors are undefined */
 
+	if (fixed && run->shared && plain.has_input && !own_input(x, &plain.input))
+		return false;
 	if (run->data && !rf_rv_merge(x->arena, x->rego->data, *run->data, &plain.data))
 		return false;
-	x->env = rf_re_new_env(x, &plain, run->fixed ? run->fixed->known : NULL, 0);
+	x->env = rf_re_new_env(x, &plain, fixed ? fixed->known : NULL, 0);
 	x->base = x->env;
-	if (run->fixed && run->shared) {
-		x->sign = run->fixed->sign;
+	if (fixed && run->shared) {
+		x->sign = fixed->sign;
 		x->shared = run->shared;
 	}
 	return x->env != NULL;

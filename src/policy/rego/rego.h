@@ -91,7 +91,8 @@ const struct rf_rego_fixed *rf_rego_fix(const struct rf_rego *r, struct rf_str k
 
 /* What runs on the same input find out for each other: policies that carry the same library compute the same things.
  * The runs may differ in their policies and in what lies under the key of their rf_rego_fixed; all else of input and
- * time must be the same, data is not shared, and they all use this arena. NULL: the arena is full. */
+ * time must be the same, data is not shared, and they all use this arena. The policies, their fixed ones and the pool live
+ * as long as it does. NULL: the arena is full. */
 struct rf_rego_shared *rf_rego_share(struct rf_arena *a);
 
 /* Names of rules, for `policy test`: calls fn for each rule of each package ("data.a.b.test_x"). */

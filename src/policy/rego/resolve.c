@@ -111,6 +111,7 @@ static struct rf_rc_term *name_term(struct rf_rc *c, struct rf_rc_scope *s,
 	}
 	v = rf_rc_find(c, s, t->name);
 	if (v) {
+		v->shown |= c->in_template > 0;
 		v->uses++;
 		return var_term(c, v, t->loc);
 	}
@@ -177,6 +178,15 @@ static struct rf_rc_term *without_repeated_keys(struct rf_rc *c, struct rf_rc_te
 	return t;
 }
 
+static struct rf_rc_term *held_constant(struct rf_rc *c, const struct rf_rc_term *var)
+{
+	struct rf_rc_term *t = rf_rc_new(c, RF_RC_CONST, var->loc);
+
+	t->value = var->var->constant->value;
+	t->held = true;
+	return t;
+}
+
 /* A reference whose head became one itself (a rule, an import) is one long reference. */
 static struct rf_rc_term *ref_term(struct rf_rc *c, struct rf_rc_scope *s,
 				   const struct rf_ra_term *t)
@@ -201,7 +211,7 @@ static struct rf_rc_term *ref_term(struct rf_rc *c, struct rf_rc_scope *s,
 
 		/* x := "a"; data[x] means data.a, and no other rule */
 		if (r->item[0]->kind == RF_RC_DATA && key->kind == RF_RC_VAR && key->var->constant)
-			key = key->var->constant;
+			key = held_constant(c, key);
 		r->item[before + i - 1] = key;
 	}
 	return r;
@@ -227,6 +237,8 @@ static struct rf_rc_term *comp_term(struct rf_rc *c, struct rf_rc_scope *s,
 	r->body = body_with(c, r->scope, t->comp.body, &used);
 	r->key = t->comp.key ? rf_rc_term(c, r->scope, t->comp.key) : NULL;
 	r->term = rf_rc_term(c, r->scope, t->comp.term);
+	r->late_key = r->key ? rf_rc_in_body(c, r->body, r->key) : NULL;
+	r->late_term = rf_rc_in_body(c, r->body, r->term);
 	rf_rc_check_unused(c, r->scope);
 	c->in_template = in_template;
 	return r;
@@ -338,6 +350,7 @@ static struct rf_rc_term *call_term(struct rf_rc *c, struct rf_rc_scope *s,
 				    const struct rf_ra_term *t)
 {
 	struct rf_rc_term *r = rf_rc_new(c, RF_RC_CALL, t->loc);
+	bool statement = t == c->statement; /* its operands may have statements of their own */
 
 	r->n = t->n - 1;
 	r->item = items(c, s, t, 1);
@@ -362,8 +375,8 @@ static struct rf_rc_term *call_term(struct rf_rc *c, struct rf_rc_scope *s,
 		r->kind = RF_RC_CONST;
 		return r;
 	}
-	if (r->n != arity(r) && (t != c->statement || r->n != arity(r) + 1)) {
-		rf_rc_complain_arity(c, r, t == c->statement);
+	if (r->n != arity(r) && (!statement || r->n != arity(r) + 1)) {
+		rf_rc_complain_arity(c, r, statement);
 		r->kind = RF_RC_CONST;
 		r->n = 0;
 	}
@@ -892,16 +905,45 @@ static void hoist_parts(struct hoisting *h, struct rf_rc_term *t, bool refs)
 	}
 }
 
+/* One side of `=`. */
+static void hoist_side(struct hoisting *h, struct rf_rc_term **t, bool refs)
+{
+	if (!refs && (*t)->kind == RF_RC_REF)
+		hoist_parts(h, *t, true);
+	else
+		hoist_one(h, t);
+}
+
+static bool is_composite(const struct rf_ra_term *t)
+{
+	return t->kind == RF_RA_ARRAY || t->kind == RF_RA_OBJECT;
+}
+
 /* As OPA has it, what a negated expression is made of is computed outside of the negation: if that is undefined, so is
- * the whole, not true. The references that a module's `==` compares are the exception: it becomes `=`
- * there, and those stay inside. */
+ * the whole, not true. The references that `=` compares are the exception (a module's `==` becomes one): those
+ * stay inside. */
 static void hoist_operands(struct rf_rc *c, const struct rf_ra_expr *e, struct rf_rc_with *with,
-			   struct rf_rc_term *t, struct rf_rc_body *b, uint32_t index)
+			   struct rf_rc_body *inner, struct rf_rc_body *b, uint32_t index)
 {
 	struct hoisting h = { .c = c, .e = e, .with = with, .body = b, .index = index };
-	bool equal = t->kind == RF_RC_CALL && t->builtin && strcmp(t->builtin->name, "equal") == 0;
+	bool eq = is_call_of(e->term, "eq") && e->term->n == 3;
+	/* their parts are compared one by one, and were parts before */
+	bool parts = eq && is_composite(e->term->item[1]) && is_composite(e->term->item[2]);
 
-	hoist_parts(&h, t, !equal || !c->group);
+	for (uint32_t i = 0; i < inner->n; i++) {
+		struct rf_rc_goal *g = &inner->goal[i];
+		bool equal = g->a->kind == RF_RC_CALL && g->a->builtin && strcmp(g->a->builtin->name, "equal") == 0;
+
+		if (g->kind == RF_RC_TEST) {
+			hoist_parts(&h, g->a, !equal || !c->group);
+		} else if (g->kind == RF_RC_EQ && eq) {
+			hoist_side(&h, &g->a, parts);
+			hoist_side(&h, &g->b, parts);
+		} else if (g->kind == RF_RC_EQ) { /* f(x, y) for f(x) = y */
+			hoist_parts(&h, g->a, true);
+			hoist_one(&h, &g->b);
+		}
+	}
 }
 
 /* Values that several goals share are computed once, before them. */
@@ -974,8 +1016,8 @@ static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 		return;
 	if (e->negated || inner.n > 1)
 		share_withs(c, e, with, b, index);
-	if (e->negated && !inside && inner.n == 1 && inner.goal[0].kind == RF_RC_TEST)
-		hoist_operands(c, e, with, inner.goal[0].a, b, index);
+	if (e->negated && !inside && e->kind == RF_RA_EXPR_TERM)
+		hoist_operands(c, e, with, &inner, b, index);
 	if (e->negated) {
 		struct rf_rc_body *body = rf_arena_new(c->a, struct rf_rc_body);
 
@@ -1018,6 +1060,34 @@ struct rf_rc_body *rf_rc_body(struct rf_rc *c, struct rf_rc_scope *s, const stru
 	struct rf_rc_names used = { 0 };
 
 	return body_with(c, s, b, &used);
+}
+
+/* Has a reference whose keys may be given values by walking it. */
+static bool may_bind(const struct rf_rc_term *t)
+{
+	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++) {
+		const struct rf_rc_term *part = t->item[i];
+
+		if (t->kind == RF_RC_REF && i > 0 &&
+		    ((part->kind == RF_RC_VAR && !part->var->wild) || part->kind == RF_RC_ARRAY || part->kind == RF_RC_OBJECT))
+			return true;
+		if (may_bind(part))
+			return true;
+	}
+	return false;
+}
+
+struct rf_rc_term *rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t)
+{
+	struct rf_rc_goal *g;
+
+	if (!may_bind(t))
+		return t;
+	g = add_goal(c, b, RF_RC_EQ, t->loc);
+	g->late = true;
+	g->a = var_term(c, rf_rc_temp(c), t->loc);
+	g->b = t;
+	return g->a;
 }
 
 struct rf_rc_body *rf_rc_rule_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,

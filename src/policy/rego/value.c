@@ -123,6 +123,20 @@ bool rf_rv_eq(struct rf_rv a, struct rf_rv b)
 	return false;
 }
 
+bool rf_rv_same(struct rf_rv a, struct rf_rv b)
+{
+	size_t n = a.type == RF_RV_OBJECT ? (size_t)a.n * 2 : a.n;
+
+	if (a.type == RF_RV_NUMBER && a.type == b.type && (a.big || b.big))
+		return a.big && b.big && rf_str_eq(a.number->text, b.number->text);
+	if (a.type < RF_RV_ARRAY || a.type != b.type || a.n != b.n)
+		return rf_rv_eq(a, b);
+	for (size_t i = 0; i < n; i++)
+		if (!rf_rv_same(a.items[i], b.items[i]))
+			return false;
+	return true;
+}
+
 /* --- hashing --- */
 
 static uint8_t hash_key[16];
@@ -207,9 +221,9 @@ uint64_t rf_rv_hash(struct rf_rv v)
 
 static const struct rf_rv_pair *find_str_among_few(struct rf_rv object, struct rf_str key)
 {
-	const struct rf_rv_pair *p = object.pairs, *end = p + object.n;
+	const struct rf_rv_pair *p = object.pairs;
 
-	for (; p < end; p++)
+	for (uint32_t n = object.n; n > 0; n--, p++)
 		if (p->key.n == key.n && p->key.type == RF_RV_STRING && same_text(p->key.s, key.p, key.n))
 			return p;
 	return NULL;

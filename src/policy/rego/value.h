@@ -73,6 +73,7 @@ static inline bool rf_rv_is_false(struct rf_rv v)
 /* --- comparing --- */
 int rf_rv_cmp(struct rf_rv a, struct rf_rv b); /* Rego's order: -1, 0, 1; 1 and 1.0 are equal */
 bool rf_rv_eq(struct rf_rv a, struct rf_rv b); /* faster than cmp */
+bool rf_rv_same(struct rf_rv a, struct rf_rv b); /* equal and written alike: 1 and 1.0 are not */
 uint64_t rf_rv_hash(struct rf_rv v);	       /* equal values, equal hashes; keyed per process */
 
 /* --- looking --- */

@@ -1,0 +1,214 @@
+/* Why a node does not do, and whether the books are right. */
+#include "sched/fleet_private.h"
+
+/* --- why -------------------------------------------------------------------------------------- */
+
+/* What is overlooked, one after the other, until the cards would do. */
+enum pardon { PARDON_NOTHING, PARDON_HEALTH, PARDON_DIRT, PARDON_OWNERS, PARDON_LOAD };
+
+/* How many of the part's pieces fit on the card. */
+static unsigned pieces(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_ask *ask,
+		       const struct rf_fleet_part *p, enum pardon pardon)
+{
+	struct need need = fl_need(ask, p);
+	struct load l = c->load;
+	unsigned n = 0, most = p->kind == RF_FLEET_WHOLE || p->apart ? 1 : p->n;
+
+	if (!c->there || (pardon < PARDON_HEALTH && !c->v.healthy))
+		return 0;
+	if (pardon == PARDON_LOAD)
+		l = (struct load){ 0 };
+	else if (pardon < PARDON_OWNERS && !fl_card_open(c, &ask->owner, p->kind))
+		return 0;
+	if (pardon < PARDON_DIRT && p->kind != RF_FLEET_SLICE && !fl_clean(c, &ask->owner, 0xff, false))
+		return 0;
+	while (n < most && fl_has_room(f, c, &l, &need)) {
+		uint8_t starts = p->kind == RF_FLEET_SLICE ? fl_starts(f, c, &l, p->profile) : 1;
+		struct rf_fleet_grant g = { .kind = (uint8_t)p->kind,
+					    .profile = p->profile,
+					    .start = (uint8_t)__builtin_ctz(starts),
+					    .bytes = p->bytes,
+					    .milli = p->milli };
+
+		/* Dirty places count as taken. */
+		n += pardon >= PARDON_DIRT || p->kind != RF_FLEET_SLICE ||
+		     fl_clean(c, &ask->owner, fl_mask(f, c, &g), false);
+		fl_load_add(f, c, &l, &g);
+	}
+	return n;
+}
+
+static bool cards_do(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
+		     enum pardon pardon)
+{
+	for (unsigned p = 0; p < ask->n_parts; p++) {
+		unsigned have = 0;
+
+		for (unsigned i = 0; i < n->n_cards; i++)
+			have += pieces(f, &n->cards[i], ask, &ask->parts[p], pardon);
+		if (have < ask->parts[p].n)
+			return false;
+	}
+	return true;
+}
+
+static enum rf_fleet_unfit why_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask)
+{
+	if (!cards_do(f, n, ask, PARDON_LOAD))
+		return RF_FLEET_TOO_SMALL;
+	if (cards_do(f, n, ask, PARDON_NOTHING)) /* each part would fit, but not together */
+		return RF_FLEET_TAKEN;
+	if (cards_do(f, n, ask, PARDON_HEALTH))
+		return RF_FLEET_UNHEALTHY;
+	if (cards_do(f, n, ask, PARDON_DIRT))
+		return RF_FLEET_UNSCRUBBED;
+	return cards_do(f, n, ask, PARDON_OWNERS) ? RF_FLEET_ISOLATION : RF_FLEET_TAKEN;
+}
+
+enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
+{
+	const struct node *n;
+
+	if (node >= f->nodes.n || !f->nodes.at[node].there || !fl_in_class(f, ask->class, node))
+		return RF_FLEET_NOT_IN_CLASS;
+	n = &f->nodes.at[node];
+	if (fl_place(f, node, ask, false, NULL) != NEVER)
+		return RF_FLEET_FITS;
+	if (ask->n_parts > 0 && (n->models & fl_models(ask)) == 0)
+		return RF_FLEET_NO_MODEL;
+	if (ask->cpu_milli > n->cpu || ask->memory > n->memory || n->pods == 0)
+		return RF_FLEET_TOO_SMALL;
+	if (n->cordoned)
+		return RF_FLEET_CORDONED;
+	if (!fl_node_open(n, &ask->owner))
+		return RF_FLEET_ISOLATION;
+	if (n->pods_left <= 0)
+		return RF_FLEET_NO_PODS;
+	if (ask->cpu_milli > 0 && ask->cpu_milli > n->cpu_left)
+		return RF_FLEET_NO_CPU;
+	if (ask->memory > 0 && ask->memory > n->memory_left)
+		return RF_FLEET_NO_MEMORY;
+	return why_cards(f, n, ask);
+}
+
+void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS])
+{
+	memset(ret, 0, RF_FLEET_UNFITS * sizeof(ret[0]));
+	for (uint32_t i = 0; i < f->nodes.n; i++)
+		if (f->nodes.at[i].there)
+			ret[rf_fleet_why_on(f, i, ask)]++;
+}
+
+/* --- the books -------------------------------------------------------------------------------- */
+
+struct recount {
+	int64_t cpu, memory, pods;
+	uint32_t n_alone, n_holds;
+	struct load loads[RF_FLEET_CARDS_MAX];
+	uint16_t n_strict[RF_FLEET_CARDS_MAX];
+};
+
+static bool recount_hold(const struct rf_fleet *f, const struct node *n, const struct hold *h, struct recount *r)
+{
+	r->cpu += h->cpu;
+	r->memory += h->memory;
+	r->pods++;
+	r->n_holds++;
+	r->n_alone += h->owner.level == RF_ISOLATION_NODE && !h->owner.system;
+	for (unsigned i = 0; i < h->n; i++) {
+		const struct rf_fleet_grant *g = &h->grants[i];
+		struct load *l;
+
+		if (g->card >= n->n_cards)
+			return false;
+		l = &r->loads[g->card];
+		if ((l->mask & (g->kind == RF_FLEET_SLICE ? fl_mask(f, &n->cards[g->card], g) : 0)) != 0)
+			return false; /* one slice held twice */
+		r->n_strict[g->card] += g->kind == RF_FLEET_SLICE && h->owner.level < RF_ISOLATION_SLICE;
+		fl_load_add(f, &n->cards[g->card], l, g);
+	}
+	return true;
+}
+
+static bool same_load(const struct load *a, const struct load *b)
+{
+	return a->bytes == b->bytes && a->milli == b->milli && a->n_whole == b->n_whole &&
+	       a->n_share == b->n_share && a->n_slice == b->n_slice && a->mask == b->mask &&
+	       a->compute == b->compute && memcmp(a->of_profile, b->of_profile, sizeof(a->of_profile)) == 0;
+}
+
+static bool audit_cards(const struct rf_fleet *f, const struct node *n, const struct recount *r)
+{
+	for (unsigned i = 0; i < n->n_cards; i++) {
+		const struct card *c = &n->cards[i];
+		const struct load *l = &c->load;
+
+		if (!same_load(l, &r->loads[i]) || c->n_strict != r->n_strict[i] ||
+		    c->free != fl_load_free(c, l) || (n->hosted == f->epoch && c->hosts != fl_hosts(f, c, l)))
+			return false;
+		if ((l->n_whole > 0) + (l->n_share > 0) + (l->n_slice > 0) > 1 || l->n_whole > 1 ||
+		    l->compute > RF_MIG_COMPUTE_SLICES)
+			return false;
+	}
+	return true;
+}
+
+static bool audit_index(const struct rf_fleet *f, uint32_t node)
+{
+	const struct node *n = &f->nodes.at[node];
+
+	for (unsigned i = 0; i < n->n_levels; i++) {
+		const struct model_index *x = f->models[n->levels[i].model].index;
+		struct levels l = fl_levels(f, n, n->levels[i].model);
+
+		if (memcmp(&l, &n->levels[i], sizeof(l)) != 0)
+			return false;
+		for (unsigned s = 0; s < LEVEL_STEPS; s++)
+			if (bit_get(x->whole[s], node) != (l.whole > s) ||
+			    bit_get(x->bytes[s], node) != (l.bytes > s) ||
+			    bit_get(x->milli[s], node) != (l.milli > s))
+				return false;
+		for (unsigned p = 0; p < RF_FLEET_PROFILES_MAX; p++)
+			if (bit_get(x->profile[p], node) != (l.profiles >> p & 1))
+				return false;
+	}
+	return true;
+}
+
+static bool audit_node(const struct rf_fleet *f, uint32_t node)
+{
+	const struct node *n = &f->nodes.at[node];
+	struct recount r = { 0 };
+	uint32_t guests = 0, others = 0;
+
+	for (uint32_t h = n->first_hold; h != 0; h = f->holds.at[h - 1].next) {
+		if (!f->holds.at[h - 1].live || f->holds.at[h - 1].node != node ||
+		    !recount_hold(f, n, &f->holds.at[h - 1], &r))
+			return false;
+		others += !f->holds.at[h - 1].owner.system;
+	}
+	for (size_t i = 0; i < n->guests.n; i++)
+		guests += n->guests.at[i].n;
+	return n->cpu_left == n->cpu - r.cpu && n->memory_left == n->memory - r.memory &&
+	       n->pods_left == n->pods - r.pods && n->n_alone == r.n_alone && n->n_holds == r.n_holds &&
+	       guests == others && bit_get(f->there, node) == (n->there && !n->cordoned) &&
+	       bit_get(f->dirty, node) == n->dirty && audit_cards(f, n, &r) && audit_index(f, node);
+}
+
+bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
+{
+	size_t live = 0, listed = 0;
+
+	for (size_t i = 0; i < f->holds.n; i++)
+		live += f->holds.at[i].live;
+	for (uint32_t i = 0; i < f->nodes.n; i++) {
+		if (!audit_node(f, i)) {
+			rf_fail(err, RF_INTERNAL, "the books of node %u are wrong", i);
+			return false;
+		}
+		listed += f->nodes.at[i].n_holds;
+	}
+	if (live != listed)
+		rf_fail(err, RF_INTERNAL, "%zu holds, %zu on nodes", live, listed);
+	return live == listed;
+}

@@ -1,0 +1,642 @@
+/* Whose turn it is. Every queue keeps its children that have something ready in a heap, every leaf
+ * its shapes, every shape its workloads; a charge moves one place per level. What cannot run steps
+ * aside until something happens that may help. */
+#include "sched/queue_private.h"
+
+#define SCAN (4 * RF_QUEUE_TRIES) /* at most so many that stepped aside are looked at in one go */
+
+#define WORK(i) RF_CONTAINER_OF(i, struct rf_workload, item)
+#define SHAPE(i) RF_CONTAINER_OF(i, struct rf_shape, item)
+#define QUEUE(i) RF_CONTAINER_OF(i, struct rf_queue, item)
+
+/* --- the order ------------------------------------------------------------------------------ */
+
+static bool work_before(const struct rf_workload *a, const struct rf_workload *b)
+{
+	if (a->priority != b->priority)
+		return a->priority > b->priority;
+	if (a->created != b->created)
+		return a->created < b->created;
+	return a->id < b->id;
+}
+
+bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b)
+{
+	return work_before(WORK(a), WORK(b));
+}
+
+bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b)
+{
+	return work_before(WORK(SHAPE(a)->works.at[0]), WORK(SHAPE(b)->works.at[0]));
+}
+
+bool rf_order_room(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
+{
+	const struct rf_shape *a = RF_CONTAINER_OF(ia, struct rf_shape, room);
+	const struct rf_shape *b = RF_CONTAINER_OF(ib, struct rf_shape, room);
+
+	return a->need != b->need ? a->need < b->need : a->shape < b->shape;
+}
+
+bool rf_order_child(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
+{
+	const struct rf_queue *a = QUEUE(ia), *b = QUEUE(ib);
+
+	if (a->over != b->over)
+		return b->over;
+	if (a->key != b->key)
+		return a->key < b->key;
+	return strcmp(a->name, b->name) < 0;
+}
+
+bool rf_order_large(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
+{
+	const struct rf_workload *a = RF_CONTAINER_OF(ia, struct rf_workload, large);
+	const struct rf_workload *b = RF_CONTAINER_OF(ib, struct rf_workload, large);
+
+	return a->created != b->created ? a->created < b->created : a->id < b->id;
+}
+
+static bool goes_over(const struct rf_queue *q, const struct rf_shape *s)
+{
+	for (size_t i = 0; i < s->n_ask; i++) {
+		size_t r = (size_t)s->ask[i].resource;
+
+		if (q->v[RF_V_USED][r] + s->ask[i].amount * s->min > q->v[RF_V_GUAR][r])
+			return true;
+	}
+	return false;
+}
+
+void rf_order_keys(struct rf_queues *qs, struct rf_queue *q)
+{
+	q->first = NULL;
+	if (q->ready.n == 0)
+		return;
+	q->first = rf_queue_is_leaf(q) ? SHAPE(q->ready.at[0]) : QUEUE(q->ready.at[0])->first;
+	q->over = goes_over(q, q->first);
+	q->key = rf_ledger_key(qs, q);
+}
+
+void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	for (struct rf_queue *q = leaf; q != NULL; q = q->parent) {
+		rf_order_keys(qs, q);
+		if (q->parent == NULL)
+			return;
+		if (q->first == NULL)
+			rf_heap_del(&q->parent->ready, &q->item);
+		else
+			rf_heap_put(&q->parent->ready, &q->item);
+	}
+}
+
+/* --- ready, or aside ------------------------------------------------------------------------ */
+
+static void lower_least(struct rf_queues *qs, const struct rf_shape *s)
+{
+	int64_t need[RF_QUEUE_RES_MAX] = { 0 };
+
+	for (size_t i = 0; i < s->n_ask; i++)
+		need[s->ask[i].resource] = s->ask[i].amount * s->min;
+	for (struct rf_queue *q = s->leaf; q != NULL; q = q->parent) {
+		for (size_t r = 0; r < qs->n_res; r++)
+			q->v[RF_V_LEAST][r] = RF_MIN(q->v[RF_V_LEAST][r], need[r]);
+	}
+}
+
+static void make_ready(struct rf_queues *qs, struct rf_shape *s)
+{
+	if (s->item.pos == 0)
+		lower_least(qs, s);
+	rf_heap_put(&s->leaf->ready, &s->item);
+}
+
+static bool is_deep(const struct rf_queue *leaf)
+{
+	return leaf->ready.n + leaf->n_held + leaf->n_roomed > RF_QUEUE_TRIES;
+}
+
+static void rest(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	if (leaf->rests)
+		return;
+	leaf->rests = true;
+	rf_vec_push(&qs->rested, leaf);
+}
+
+/* Whether a leaf is in a list follows from its count; the list's order means nothing. */
+#define LIST_SET(list, leaf, field, wanted)                                                        \
+	do {                                                                                       \
+		if ((wanted) && (leaf)->field == 0) {                                              \
+			rf_vec_push(list, leaf);                                                   \
+			(leaf)->field = (list)->n;                                                 \
+		} else if (!(wanted) && (leaf)->field != 0) {                                      \
+			(list)->at[(leaf)->field - 1] = (list)->at[(list)->n - 1];                 \
+			(list)->at[(leaf)->field - 1]->field = (leaf)->field;                      \
+			(list)->n--;                                                               \
+			(leaf)->field = 0;                                                         \
+		}                                                                                  \
+	} while (0)
+
+static void count_held(struct rf_queues *qs, struct rf_shape *s, bool add)
+{
+	struct rf_queue *q = s->leaf;
+
+	if (s->hold == RF_HOLD_SOFT)
+		q->n_soft += add ? 1 : -1UL;
+	if (s->hold == RF_HOLD_REFUSED)
+		q->n_refused += add ? 1 : -1UL;
+	if (s->room.pos != 0)
+		q->n_roomed += add ? 1 : -1UL;
+	else
+		q->n_held += add ? 1 : -1UL;
+	LIST_SET(&qs->soft, q, soft_pos, q->n_soft > 0);
+	LIST_SET(&qs->refused, q, refused_pos, q->n_refused > 0);
+}
+
+static void link_held(struct rf_shape *s)
+{
+	struct rf_queue *q = s->leaf;
+
+	s->held_prev = q->held_last;
+	s->held_next = NULL;
+	if (q->held_last != NULL)
+		q->held_last->held_next = s;
+	else
+		q->held = s;
+	q->held_last = s;
+}
+
+static void unlink_held(struct rf_shape *s)
+{
+	struct rf_queue *q = s->leaf;
+
+	if (s->held_prev != NULL)
+		s->held_prev->held_next = s->held_next;
+	else
+		q->held = s->held_next;
+	if (s->held_next != NULL)
+		s->held_next->held_prev = s->held_prev;
+	else
+		q->held_last = s->held_prev;
+	s->held_prev = s->held_next = NULL;
+}
+
+/* Two per resource: those the leaf's own limit stops, which only its own work can help, and those
+ * that are stopped further up. */
+static struct rf_heap *room_heap(const struct rf_queues *qs, const struct rf_shape *s)
+{
+	struct rf_queue *q = s->leaf;
+
+	if (q->rooms == NULL) {
+		q->rooms = rf_alloc(2 * qs->n_res * sizeof(*q->rooms));
+		for (size_t i = 0; i < 2 * qs->n_res; i++)
+			q->rooms[i].before = rf_order_room;
+	}
+	return &q->rooms[2 * s->room_res + (s->hold == RF_HOLD_OWN)];
+}
+
+/* Why a shape is no longer ready. need > 0: it waits for that much room below all the limits on its
+ * path, and comes back when there is; else it is in the leaf's list, to be looked at now and then. */
+struct aside {
+	struct rf_shape *s;
+	enum rf_hold kind;
+	uint64_t mask;
+	size_t room_res;
+	int64_t need;
+};
+
+static void hold(struct rf_queues *qs, const struct aside *a)
+{
+	struct rf_shape *s = a->s;
+
+	if (s->hold != RF_HOLD_NONE)
+		return;
+	rf_heap_del(&s->leaf->ready, &s->item);
+	s->hold = a->kind;
+	s->mask = a->mask;
+	s->held_at = qs->ticks;
+	s->room_res = a->room_res;
+	s->need = a->need;
+	if (a->need > 0)
+		rf_heap_put(room_heap(qs, s), &s->room);
+	else
+		link_held(s);
+	count_held(qs, s, true);
+}
+
+static void let_go(struct rf_queues *qs, struct rf_shape *s)
+{
+	if (s->hold == RF_HOLD_NONE)
+		return;
+	count_held(qs, s, false);
+	if (s->room.pos != 0)
+		rf_heap_del(room_heap(qs, s), &s->room);
+	else
+		unlink_held(s);
+	s->leaf->to_scan = RF_MIN(s->leaf->to_scan, s->leaf->n_held);
+	s->hold = RF_HOLD_NONE;
+}
+
+/* What the limits leave, of the leaf only or of all on its path; less than 0 where one is over. */
+static int64_t room_for(const struct rf_queue *leaf, size_t r, bool own)
+{
+	int64_t room = RF_QUEUE_NO_LIMIT;
+
+	for (const struct rf_queue *q = leaf; q != NULL; q = own ? NULL : q->parent) {
+		int64_t limit = q->v[RF_V_LIMIT][r];
+
+		if (limit != RF_QUEUE_NO_LIMIT)
+			room = RF_MIN(room, limit - q->v[RF_V_USED][r]);
+	}
+	return room;
+}
+
+/* The smallest first, and no more than can be tried soon. */
+static void pull(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	for (size_t i = 0; leaf->n_roomed > 0 && i < 2 * qs->n_res; i++) {
+		struct rf_heap *h = &leaf->rooms[i];
+		int64_t room = h->n > 0 ? room_for(leaf, i / 2, i % 2 == 1) : 0;
+
+		while (h->n > 0 && leaf->ready.n < RF_QUEUE_TRIES) {
+			struct rf_shape *s = RF_CONTAINER_OF(h->at[0], struct rf_shape, room);
+
+			if (s->need > room)
+				break;
+			let_go(qs, s);
+			make_ready(qs, s);
+		}
+	}
+}
+
+static bool newer(const uint64_t *at, uint64_t mask, uint64_t than)
+{
+	for (; mask != 0; mask &= mask - 1) {
+		if (at[__builtin_ctzll(mask)] > than)
+			return true;
+	}
+	return false;
+}
+
+static bool may_return(const struct rf_queues *qs, const struct rf_shape *s)
+{
+	if (s->hold == RF_HOLD_OWN)
+		return s->leaf->freed > s->held_at;
+	return newer(s->hold == RF_HOLD_SOFT ? qs->soft_at : qs->changed_at, s->mask, s->held_at);
+}
+
+bool rf_order_resting(const struct rf_queues *qs, const struct rf_shape *s)
+{
+	return s->hold == RF_HOLD_REFUSED && !may_return(qs, s);
+}
+
+/* Brings back what may have been helped, the longest aside first. */
+static void refill(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	pull(qs, leaf);
+	for (int i = 0; i < SCAN && leaf->to_scan > 0 && leaf->ready.n < RF_QUEUE_TRIES; i++) {
+		struct rf_shape *s = leaf->held;
+
+		leaf->to_scan--;
+		if (may_return(qs, s)) {
+			size_t left = leaf->to_scan;
+
+			let_go(qs, s);
+			leaf->to_scan = left;
+			make_ready(qs, s);
+		} else {
+			unlink_held(s);
+			link_held(s);
+		}
+	}
+	if (leaf->to_scan > 0 && leaf->ready.n == 0)
+		rest(qs, leaf); /* the rest of them when the others had their turn */
+}
+
+static void scan(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	leaf->to_scan = leaf->n_held;
+	qs->settled = false;
+	if (leaf->ready.n >= RF_QUEUE_TRIES)
+		return;
+	refill(qs, leaf);
+	rf_order_path(qs, leaf);
+}
+
+static void mark(uint64_t *at, uint64_t resources, uint64_t tick)
+{
+	for (; resources != 0; resources &= resources - 1)
+		at[__builtin_ctzll(resources)] = tick;
+}
+
+void rf_order_poke(struct rf_queues *qs, uint64_t resources)
+{
+	mark(qs->soft_at, resources, ++qs->ticks);
+	qs->settled = false;
+	/* a leaf that is looked at may leave the list, and another takes its place */
+	for (size_t i = qs->soft.n; i-- > 0;) {
+		if (i < qs->soft.n)
+			scan(qs, qs->soft.at[i]);
+	}
+}
+
+void rf_order_freed(struct rf_queues *qs, struct rf_shape *s)
+{
+	struct rf_queue *leaf = s->leaf;
+
+	leaf->freed = ++qs->ticks;
+	if (leaf->n_held > 0 || leaf->n_roomed > 0)
+		scan(qs, leaf);
+	else
+		rf_order_path(qs, leaf);
+	rf_order_poke(qs, rf_shape_mask(s));
+}
+
+void rf_queues_changed(struct rf_queues *qs, uint64_t resources)
+{
+	mark(qs->changed_at, resources, ++qs->ticks);
+	for (size_t i = qs->refused.n; i-- > 0;) {
+		if (i < qs->refused.n)
+			scan(qs, qs->refused.at[i]);
+	}
+}
+
+static void wake_rested(struct rf_queues *qs)
+{
+	size_t n = qs->rested.n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct rf_queue *q = qs->rested.at[i];
+
+		q->rests = false;
+		q->tries = q->vain = 0;
+	}
+	qs->round++;
+	for (size_t i = 0; i < n; i++) {
+		refill(qs, qs->rested.at[i]);
+		rf_order_path(qs, qs->rested.at[i]);
+	}
+	memmove(qs->rested.at, qs->rested.at + n, (qs->rested.n - n) * sizeof(*qs->rested.at));
+	qs->rested.n -= n;
+}
+
+/* The amounts changed: whatever stepped aside for them comes back. The caller puts keys right. */
+void rf_order_wake_all(struct rf_queues *qs)
+{
+	rf_vec_clear(&qs->rested);
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&qs->names, m)) != NULL;) {
+		struct rf_queue *q = m->value;
+		struct rf_shape *next;
+
+		q->rests = false;
+		q->tries = q->vain = 0;
+		for (struct rf_shape *s = q->held; s != NULL; s = next) {
+			next = s->held_next;
+			if (s->hold == RF_HOLD_REFUSED)
+				continue;
+			let_go(qs, s);
+			make_ready(qs, s);
+		}
+		for (size_t i = 0; q->n_roomed > 0 && i < 2 * qs->n_res; i++) {
+			while (q->rooms[i].n > 0) {
+				struct rf_shape *s =
+					RF_CONTAINER_OF(q->rooms[i].at[0], struct rf_shape, room);
+
+				let_go(qs, s);
+				make_ready(qs, s);
+			}
+		}
+		if (q->to_scan > 0)
+			rest(qs, q);
+	}
+	qs->settled = false;
+	qs->fresh = NULL;
+}
+
+/* --- workloads come and go ------------------------------------------------------------------ */
+
+void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
+{
+	struct rf_shape *s = w->shape;
+
+	rf_heap_put(&s->works, &w->item);
+	if (qs->c.reserve_after_ms > 0 && s->min >= qs->c.reserve_members)
+		rf_heap_put(&qs->large, &w->large);
+	if (s->hold != RF_HOLD_NONE)
+		return;
+	make_ready(qs, s);
+	rf_order_path(qs, s->leaf);
+	if (!qs->settled)
+		return;
+	if (qs->fresh != NULL && qs->fresh != s->leaf)
+		qs->settled = false;
+	qs->fresh = s->leaf;
+}
+
+void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
+{
+	struct rf_shape *s = w->shape;
+
+	/* out of the leaf's heap while its first may be no more */
+	rf_heap_del(&s->leaf->ready, &s->item);
+	rf_heap_del(&s->works, &w->item);
+	rf_heap_del(&qs->large, &w->large);
+	if (s->works.n == 0)
+		let_go(qs, s);
+	else if (s->hold == RF_HOLD_NONE)
+		rf_heap_put(&s->leaf->ready, &s->item);
+	if (s->leaf->ready.n < RF_QUEUE_TRIES)
+		refill(qs, s->leaf);
+	rf_order_path(qs, s->leaf);
+}
+
+void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources)
+{
+	struct rf_shape *s = w->shape;
+	uint64_t all = qs->n_res == 64 ? ~UINT64_C(0) : (UINT64_C(1) << qs->n_res) - 1;
+
+	if (w->members > 0)
+		return;
+	let_go(qs, s); /* a reserved one may have stepped aside for another reason */
+	hold(qs, &(struct aside){ .s = s,
+				  .kind = RF_HOLD_REFUSED,
+				  .mask = (resources & all) != 0 ? resources & all : all });
+	if (++s->leaf->vain >= (is_deep(s->leaf) ? 1 : RF_QUEUE_VAIN))
+		rest(qs, s->leaf);
+	refill(qs, s->leaf);
+	rf_order_path(qs, s->leaf);
+}
+
+/* --- next ------------------------------------------------------------------------------------ */
+
+/* Members with which it may start now, 0: not at all, and where to step aside if it should. */
+static int64_t test(const struct rf_queues *qs, struct rf_shape *s, int64_t now, struct aside *ret)
+{
+	const struct rf_workload *w = WORK(s->works.at[0]);
+	struct rf_why why;
+	int64_t most;
+
+	*ret = (struct aside){ .s = s, .kind = RF_HOLD_SOFT, .mask = rf_shape_mask(s) };
+	if (rf_charge_check(s, s->min, &why) != RF_WHY_RUNNING) {
+		if (why.level == s->leaf)
+			ret->kind = RF_HOLD_OWN;
+		if (why.kind == RF_WHY_LIMIT || why.kind == RF_WHY_CAPACITY) {
+			ret->room_res = (size_t)why.resource;
+			ret->need = why.need;
+		}
+		return 0;
+	}
+	if (qs->n_reserved > 0 && rf_ahead_gate(qs, w, s->min, now) != NULL)
+		return 0;
+	most = s->size > s->min ? rf_charge_most(s) : s->min;
+	if (most > s->min && qs->n_reserved > 0 && rf_ahead_gate(qs, w, most, now) != NULL)
+		most = s->min;
+	return most;
+}
+
+static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, bool within,
+				      int64_t now, int64_t *ret_members)
+{
+	struct rf_walk *walk = &qs->walks[q->depth];
+	bool deep = is_deep(q);
+	size_t most = deep ? RF_QUEUE_VAIN : RF_QUEUE_TRIES;
+	struct aside aside[RF_QUEUE_TRIES];
+	struct rf_workload *found = NULL;
+	size_t n = 0;
+
+	rf_walk_start(walk, &q->ready);
+	for (struct rf_heap_item *i; found == NULL && (i = rf_walk_next(walk)) != NULL;) {
+		if (within && goes_over(q, SHAPE(i)))
+			continue;
+		*ret_members = test(qs, SHAPE(i), now, &aside[n]);
+		if (*ret_members > 0) {
+			found = WORK(SHAPE(i)->works.at[0]);
+			break;
+		}
+		if (aside[n].kind == RF_HOLD_SOFT && !deep)
+			continue;
+		n++;
+		if (++q->tries < most && n < RF_COUNT(aside))
+			continue;
+		rest(qs, q);
+		break;
+	}
+	for (size_t i = 0; i < n; i++)
+		hold(qs, &aside[i]);
+	if (n > 0) {
+		refill(qs, q);
+		rf_vec_push(&qs->touched, q);
+	}
+	return found;
+}
+
+/* Not even the smallest that waits below would fit. */
+static bool full(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	for (size_t r = 0; r < qs->n_res; r++) {
+		int64_t least = q->v[RF_V_LEAST][r];
+
+		if (least > 0 && q->v[RF_V_LIMIT][r] != RF_QUEUE_NO_LIMIT &&
+		    least > q->v[RF_V_LIMIT][r] - q->v[RF_V_USED][r])
+			return true;
+	}
+	return false;
+}
+
+/* within: only what stays within its guarantee. Who has such comes before who has not. */
+static struct rf_workload *visit(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
+				 int64_t *ret_members)
+{
+	struct rf_walk *walk = &qs->walks[q->depth];
+	struct rf_workload *found = NULL;
+
+	if (q->rests)
+		return NULL;
+	if (rf_queue_is_leaf(q) && q->parent != NULL)
+		return visit_leaf(qs, q, within, now, ret_members);
+	if (full(qs, q))
+		return NULL;
+	rf_walk_start(walk, &q->ready);
+	for (struct rf_heap_item *i; found == NULL && (i = rf_walk_next(walk)) != NULL;) {
+		if (within && QUEUE(i)->over)
+			break;
+		found = visit(qs, QUEUE(i), within, now, ret_members);
+	}
+	return found;
+}
+
+static bool path_over(const struct rf_queue *q)
+{
+	for (; q->parent != NULL; q = q->parent) {
+		if (q->over)
+			return true;
+	}
+	return false;
+}
+
+/* The heaps above must stand still while they are walked. Where something stepped aside the order may
+ * be another, and it starts again. */
+static struct rf_workload *visit_from(struct rf_queues *qs, struct rf_queue *q, int64_t now,
+				      int64_t *ret_members)
+{
+	for (;;) {
+		struct rf_workload *w = NULL;
+
+		if (!path_over(q))
+			w = visit(qs, q, true, now, ret_members);
+		if (w == NULL && qs->touched.n == 0)
+			w = visit(qs, q, false, now, ret_members);
+		if (qs->touched.n == 0)
+			return w;
+		for (size_t i = 0; i < qs->touched.n; i++)
+			rf_order_path(qs, qs->touched.at[i]);
+		rf_vec_clear(&qs->touched);
+	}
+}
+
+static struct rf_workload *reserved_first(struct rf_queues *qs, int64_t now, int64_t *ret_members)
+{
+	for (size_t i = 0; i < qs->n_reserved; i++) {
+		struct rf_workload *w = qs->reserved[i].work;
+		struct rf_shape *s = w->shape;
+
+		if (rf_order_resting(qs, s) || rf_charge_check(s, s->min, NULL) != RF_WHY_RUNNING ||
+		    rf_ahead_gate(qs, w, s->min, now) != NULL)
+			continue;
+		*ret_members = s->min;
+		return w;
+	}
+	return NULL;
+}
+
+struct rf_workload *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *ret_members)
+{
+	struct rf_workload *w;
+
+	rf_queues_settle_tree(qs, now);
+	w = reserved_first(qs, now, ret_members);
+	if (w != NULL)
+		return w;
+	if (qs->settled && qs->rested.n == 0) {
+		w = qs->fresh != NULL ? visit_from(qs, qs->fresh, now, ret_members) : NULL;
+		if (w != NULL || qs->rested.n == 0) {
+			qs->fresh = w != NULL ? qs->fresh : NULL;
+			return w;
+		}
+	}
+	qs->settled = false;
+	qs->fresh = NULL;
+	for (;;) {
+		w = visit_from(qs, qs->root, now, ret_members);
+		/* who had its turn in this round lets those who rest have theirs */
+		if (w != NULL && (qs->rested.n == 0 || w->shape->leaf->turn != qs->round))
+			return w;
+		if (qs->rested.n == 0)
+			break;
+		wake_rested(qs);
+	}
+	qs->settled = true;
+	return NULL;
+}

@@ -1,0 +1,419 @@
+/* Taking back what was lent. What is taken was over the guarantee of the queue it is taken from, and
+ * what it is taken for stays within its own: nobody can take it back in turn, so it ends. A claim on a
+ * fair share takes only what is over a fair share, and the shares do not move with what is taken. */
+#include "sched/queue_private.h"
+
+/* What a claim may be based on, for each level of the claimant's path. */
+enum claim { NO_CLAIM, FAIR_CLAIM, GUARANTEE_CLAIM };
+
+struct reclaim {
+	struct rf_queues *qs;
+	struct rf_workload *w;
+	int64_t now;
+	bool whole;
+	enum claim claims[RF_QUEUE_DEPTH_MAX + 1];
+	const struct rf_queue *path[RF_QUEUE_DEPTH_MAX + 1]; /* by depth */
+	struct rf_victim *ret;
+	size_t n, most;
+};
+
+static bool stays_within(const struct rf_queue *q, enum rf_vec_name v, const struct rf_shape *s)
+{
+	for (size_t i = 0; i < s->n_ask; i++) {
+		size_t r = (size_t)s->ask[i].resource;
+
+		if (q->v[RF_V_USED][r] + s->ask[i].amount * s->min > q->v[v][r])
+			return false;
+	}
+	return true;
+}
+
+static void find_claims(struct reclaim *c, enum rf_reclaim policy)
+{
+	const struct rf_shape *s = c->w->shape;
+	bool fair = policy == RF_RECLAIM_FAIR;
+
+	for (const struct rf_queue *q = s->leaf; q->parent != NULL; q = q->parent) {
+		c->path[q->depth] = q;
+		fair = fair && stays_within(q, RF_V_FAIR, s);
+		c->claims[q->depth] = stays_within(q, RF_V_GUAR, s) ? GUARANTEE_CLAIM
+				      : fair			    ? FAIR_CLAIM
+								    : NO_CLAIM;
+	}
+}
+
+/* Where the two paths part: the depth just below the queue they have in common; 0: they do not. */
+static size_t parting(const struct reclaim *c, const struct rf_queue *leaf)
+{
+	size_t depth = 0;
+
+	for (const struct rf_queue *q = leaf; q->parent != NULL; q = q->parent) {
+		if (q->depth <= c->w->shape->leaf->depth && c->path[q->depth] == q)
+			break;
+		depth = q->depth;
+	}
+	return depth;
+}
+
+enum floor { ABOVE_FAIR, ABOVE_GUARANTEE, STRADDLES };
+
+static int64_t floor_of(const struct rf_queue *q, size_t r, enum floor f)
+{
+	int64_t guar = q->v[RF_V_GUAR][r];
+
+	return f == ABOVE_FAIR ? RF_MAX(guar, q->v[RF_V_FAIR][r]) : guar;
+}
+
+/* So many members may go before the queues down to `depth` reach their floor in resource r. One that
+ * straddles it goes although not all of it is above. */
+static int64_t spare_members(const struct rf_workload *v, const struct rf_queue_ask *a,
+			     size_t depth, enum floor f)
+{
+	int64_t most = v->members;
+
+	for (const struct rf_queue *q = v->shape->leaf; q->depth >= depth; q = q->parent) {
+		int64_t floor = floor_of(q, (size_t)a->resource, f);
+		int64_t over =
+			floor == RF_QUEUE_NO_LIMIT ? 0 : q->v[RF_V_USED][a->resource] - floor;
+
+		if (over <= 0)
+			return 0;
+		if (f != STRADDLES)
+			most = RF_MIN(most, over / a->amount);
+	}
+	return most;
+}
+
+static bool asks_for(const struct rf_shape *s, int64_t resource)
+{
+	for (size_t i = 0; i < s->n_ask; i++) {
+		if (s->ask[i].resource == resource)
+			return true;
+	}
+	return false;
+}
+
+/* Members of v that may go: the best over the resources that the claimant asks for too. */
+static int64_t members_to_go(const struct reclaim *c, const struct rf_workload *v, size_t depth,
+			     enum floor f)
+{
+	const struct rf_shape *s = v->shape;
+	int64_t most = 0, extra = v->members - s->min;
+
+	for (size_t i = 0; i < s->n_ask; i++) {
+		int64_t n;
+
+		if (!asks_for(c->w->shape, s->ask[i].resource))
+			continue;
+		n = spare_members(v, &s->ask[i], depth, f);
+		most = RF_MAX(most, n);
+	}
+	if (extra > 0 && !c->whole)
+		return f == STRADDLES ? 0 : RF_MIN(most, extra);
+	if (most == v->members)
+		return most;
+	return extra > 0 && f != STRADDLES ? RF_MIN(most, extra) : 0;
+}
+
+static bool may_go(const struct reclaim *c, const struct rf_workload *v)
+{
+	return v->shape->preemptible && c->now - v->started >= v->min_run;
+}
+
+/* In the books only; put back by the caller. */
+static void take(struct reclaim *c, struct rf_workload *v, int64_t members)
+{
+	rf_charge_shift(v->shape, -members);
+	c->ret[c->n++] = (struct rf_victim){ v, members };
+}
+
+/* --- the order of victims --------------------------------------------------------------------- */
+
+struct pool { /* a leaf that something may be taken from */
+	struct rf_queue *leaf;
+	size_t depth;
+	enum claim claim;
+	struct rf_workload **works;
+	size_t n;
+};
+
+static int by_use(const void *pa, const void *pb)
+{
+	const struct rf_workload *a = *(struct rf_workload *const *)pa,
+				 *b = *(struct rf_workload *const *)pb;
+
+	if (a->priority != b->priority)
+		return a->priority < b->priority ? -1 : 1;
+	if (a->started != b->started)
+		return a->started > b->started ? -1 : 1;
+	return a->id != b->id ? (a->id > b->id ? -1 : 1) : 0;
+}
+
+/* Who has most by weight gives first; compared where their paths part. */
+static int by_share(const void *pa, const void *pb)
+{
+	const struct rf_queue *a = ((const struct pool *)pa)->leaf;
+	const struct rf_queue *b = ((const struct pool *)pb)->leaf;
+
+	while (a->depth > b->depth)
+		a = a->parent;
+	while (b->depth > a->depth)
+		b = b->parent;
+	while (a->parent != b->parent) {
+		a = a->parent;
+		b = b->parent;
+	}
+	if (a->usage != b->usage)
+		return a->usage > b->usage ? -1 : 1;
+	return strcmp(b->name, a->name);
+}
+
+static bool over_somewhere(const struct reclaim *c, const struct rf_queue *leaf)
+{
+	const struct rf_shape *s = c->w->shape;
+
+	for (size_t i = 0; i < s->n_ask; i++) {
+		size_t r = (size_t)s->ask[i].resource;
+
+		if (leaf->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT &&
+		    leaf->v[RF_V_USED][r] > leaf->v[RF_V_GUAR][r])
+			return true;
+	}
+	return false;
+}
+
+static void fill_pool(const struct reclaim *c, struct pool *p)
+{
+	size_t n = 0;
+
+	for (struct rf_workload *v = p->leaf->running; v != NULL; v = v->next)
+		n += may_go(c, v);
+	p->works = rf_alloc(RF_MAX(n, 1) * sizeof(struct rf_workload *));
+	for (struct rf_workload *v = p->leaf->running; v != NULL; v = v->next) {
+		if (may_go(c, v))
+			p->works[p->n++] = v;
+	}
+	if (p->n > 1)
+		qsort(p->works, p->n, sizeof(struct rf_workload *), by_use);
+}
+
+static size_t find_pools(const struct reclaim *c, struct pool *pools)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->qs->order.n; i++) {
+		struct rf_queue *q = c->qs->order.at[i];
+		size_t depth;
+
+		if (q->running == NULL || q == c->w->shape->leaf || !over_somewhere(c, q))
+			continue;
+		depth = parting(c, q);
+		/* a queue has children or workloads, so that both paths go on below */
+		if (depth == 0 || c->claims[depth] == NO_CLAIM)
+			continue;
+		for (struct rf_queue *k = q; k != NULL; k = k->parent)
+			k->usage = rf_ledger_key(c->qs, k);
+		pools[n] = (struct pool){ .leaf = q, .depth = depth, .claim = c->claims[depth] };
+		fill_pool(c, &pools[n++]);
+	}
+	if (n > 1)
+		qsort(pools, n, sizeof(*pools), by_share);
+	return n;
+}
+
+static void take_from(struct reclaim *c, struct pool *p, enum floor f)
+{
+	for (size_t i = 0; i < p->n && c->n < c->most; i++) {
+		int64_t n = members_to_go(c, p->works[i], p->depth, f);
+
+		if (n == 0)
+			continue;
+		take(c, p->works[i], n);
+		memmove(&p->works[i], &p->works[i + 1],
+			(p->n - i - 1) * sizeof(struct rf_workload *));
+		p->n--;
+		i--;
+	}
+}
+
+/* What was let past a reservation whose time has come goes without further ado. */
+static void take_backfilled(struct reclaim *c)
+{
+	int64_t start;
+
+	if (!rf_workload_reserved(c->qs, c->w, &start) || start > c->now)
+		return;
+	for (size_t i = 0; i < c->qs->order.n; i++) {
+		for (struct rf_workload *v = c->qs->order.at[i]->running;
+		     v != NULL && c->n < c->most; v = v->next) {
+			if (v->backfilled)
+				take(c, v, v->members);
+		}
+	}
+}
+
+static bool taken(const struct reclaim *c, size_t before, const struct rf_workload *v)
+{
+	for (size_t i = 0; i < before; i++) {
+		if (c->ret[i].work == v)
+			return true;
+	}
+	return false;
+}
+
+/* Leaves the books as if all of them were gone. */
+static void choose(struct reclaim *c)
+{
+	struct pool *pools = rf_alloc(c->qs->order.n * sizeof(*pools));
+	size_t n, before;
+
+	take_backfilled(c);
+	before = c->n;
+	n = find_pools(c, pools);
+	for (size_t i = 0; before > 0 && i < n; i++) {
+		for (size_t k = pools[i].n; k-- > 0;) {
+			if (!taken(c, before, pools[i].works[k]))
+				continue;
+			memmove(&pools[i].works[k], &pools[i].works[k + 1],
+				(pools[i].n - k - 1) * sizeof(struct rf_workload *));
+			pools[i].n--;
+		}
+	}
+	for (enum floor f = ABOVE_FAIR; f <= STRADDLES; f++) {
+		for (size_t i = 0; i < n; i++) {
+			if (f == ABOVE_FAIR || pools[i].claim == GUARANTEE_CLAIM)
+				take_from(c, &pools[i], f);
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		free(pools[i].works);
+	free(pools);
+}
+
+static void put_back(const struct rf_victim *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		rf_charge_shift(v[i].work->shape, v[i].members);
+}
+
+size_t rf_reclaim_candidates(struct rf_queues *qs, struct rf_workload *w, int64_t now,
+			     enum rf_reclaim policy, bool whole, struct rf_victim *ret, size_t most)
+{
+	struct reclaim c = {
+		.qs = qs, .w = w, .now = now, .whole = whole, .ret = ret, .most = most
+	};
+
+	if (w->members > 0)
+		return 0;
+	rf_queues_settle_tree(qs, now);
+	rf_share_fill(qs);
+	find_claims(&c, policy);
+	choose(&c);
+	put_back(ret, c.n);
+	return c.n;
+}
+
+/* --- a smallest set ----------------------------------------------------------------------------- */
+
+struct trial {
+	struct rf_workload *w;
+	rf_queue_fits *fits;
+	void *ctx;
+};
+
+static bool works_with(const struct trial *t, const struct rf_victim *v, size_t n)
+{
+	bool ok;
+
+	for (size_t i = 0; i < n; i++)
+		rf_charge_shift(v[i].work->shape, -v[i].members);
+	ok = rf_charge_check(t->w->shape, t->w->shape->min, NULL) == RF_WHY_RUNNING;
+	put_back(v, n);
+	return ok && (t->fits == NULL || t->fits(t->ctx, t->w, v, n));
+}
+
+/* The shortest beginning of the list that works; 0: not even all of it. */
+static size_t shortest(const struct trial *t, const struct rf_victim *v, size_t n)
+{
+	size_t low = 0, high = 1;
+
+	for (; high < n && !works_with(t, v, high); high *= 2)
+		low = high;
+	high = RF_MIN(high, n);
+	if (!works_with(t, v, high))
+		return 0;
+	while (high - low > 1) {
+		size_t mid = low + (high - low) / 2;
+
+		if (works_with(t, v, mid))
+			high = mid;
+		else
+			low = mid;
+	}
+	return high;
+}
+
+static size_t drop_each(const struct trial *t, struct rf_victim *v, size_t n)
+{
+	for (size_t i = n; i-- > 0 && n > 1;) {
+		struct rf_victim out = v[i];
+
+		memmove(&v[i], &v[i + 1], (n - i - 1) * sizeof(*v));
+		if (works_with(t, v, n - 1)) {
+			n--;
+			continue;
+		}
+		memmove(&v[i + 1], &v[i], (n - i - 1) * sizeof(*v));
+		v[i] = out;
+	}
+	return n;
+}
+
+/* All subsets, small ones first, in case fits is one for which more gone is not always better. */
+static size_t try_subsets(const struct trial *t, struct rf_victim *v, size_t n)
+{
+	struct rf_victim some[12];
+
+	for (size_t size = 1; size < n; size++) {
+		for (unsigned bits = 1; bits < 1U << n; bits++) {
+			size_t k = 0;
+
+			if ((size_t)__builtin_popcount(bits) != size)
+				continue;
+			for (size_t i = 0; i < n; i++) {
+				if (bits & 1U << i)
+					some[k++] = v[i];
+			}
+			if (!works_with(t, some, k))
+				continue;
+			memcpy(v, some, k * sizeof(*v));
+			return k;
+		}
+	}
+	return n;
+}
+
+size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_workload *w, int64_t now,
+		       enum rf_reclaim policy, rf_queue_fits *fits, void *ctx,
+		       struct rf_victim *ret, size_t most)
+{
+	const struct trial t = { w, fits, ctx };
+
+	if (w->members > 0)
+		return 0;
+	rf_queues_settle_tree(qs, now);
+	if (works_with(&t, ret, 0))
+		return 0;
+	/* gangs give up members before any goes as a whole */
+	for (int whole = 0; whole < 2; whole++) {
+		size_t n = rf_reclaim_candidates(qs, w, now, policy, whole == 1, ret, most);
+
+		n = n > 0 ? shortest(&t, ret, n) : 0;
+		n = n > 1 ? drop_each(&t, ret, n) : n;
+		if (n > 1 && n <= 12)
+			n = try_subsets(&t, ret, n);
+		if (n > 0)
+			return n;
+	}
+	return 0;
+}
