@@ -1,4 +1,4 @@
-/* How fast the queues decide, and how fair: bench_queue [philly.csv [machines]].
+/* How fast the queues decide, and how fair: bench_queue [philly.csv [machines [days]]].
  * The trace: timestamp,duration,num_gpus,gpu_time,cluster; a cluster is a tenant. */
 #include <stdio.h>
 #include <time.h>
@@ -75,8 +75,14 @@ static struct rf_workload *submit(struct rf_queues *qs, struct rf_queue *q, uint
 				  uint64_t shape, int64_t cards, int64_t now)
 {
 	const struct rf_queue_ask ask[] = { { CARDS, cards }, { CPU, cards * 8 } };
-	struct rf_workload_spec s = { .id = id,	     .shape = shape, .created_ms = now, .min = 1,
-				      .size = 1,     .preemptible = true, .ask = ask,	 .n_ask = 2 };
+	struct rf_workload_spec s = { .id = id,
+				      .shape = shape,
+				      .created_ms = now,
+				      .min = 1,
+				      .size = 1,
+				      .preemptible = true,
+				      .ask = ask,
+				      .n_ask = 2 };
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_workload *w = NULL;
 
@@ -143,7 +149,8 @@ static void bench_admissions(int64_t cards, int64_t guaranteed, const char *what
 	}
 	sum = seconds() - start;
 	qsort(took, done, sizeof(*took), by_double);
-	printf("S10 %s: 1000 queues, 50000 workloads: %.0f submissions/s, %.0f admissions/s with ends "
+	printf("S10 %s: 1000 queues, 50000 workloads: %.0f submissions/s, %.0f admissions/s with "
+	       "ends "
 	       "and re-ordering; next + admit p50 %.1f us, p99 %.1f us, worst %.0f us\n",
 	       what, 50000 / submitted, 50000 / sum, percentile(took, done, 0.5) * 1e6,
 	       percentile(took, done, 0.99) * 1e6, took[done - 1] * 1e6);
@@ -160,7 +167,8 @@ static void bench_deep(bool distinct, bool by_quota)
 	double t;
 
 	for (uint64_t i = 0; i < 10000; i++)
-		submit(qs, q, i, distinct ? i : 1, by_quota ? 9 + (distinct ? (int64_t)i : 0) : 2, 0);
+		submit(qs, q, i, distinct ? i : 1, by_quota ? 9 + (distinct ? (int64_t)i : 0) : 2,
+		       0);
 	w = submit(qs, q, 10000, 10000, 1, 1);
 	t = seconds();
 	while ((got = rf_queues_next(qs, 1, &members)) != w) {
@@ -192,7 +200,8 @@ static double latency(size_t n, bool by_quota, double *ret_p99, double *ret_trie
 
 		/* what ends gives all of the other's another try, and some are under way */
 		rf_queues_changed(qs, 1 << CARDS);
-		for (size_t k = 0; k < 51 && (w = rf_queues_next(qs, (int64_t)i, &members)) != NULL; k++)
+		for (size_t k = 0; k < 51 && (w = rf_queues_next(qs, (int64_t)i, &members)) != NULL;
+		     k++)
 			rf_queues_refuse(qs, w, 1 << CARDS);
 		t = seconds();
 
@@ -216,9 +225,11 @@ static void bench_neighbour(void)
 
 	printf("I9 alone: submit to end p50 %.2f us, p99 %.2f us\n", p50 * 1e6, p99 * 1e6);
 	p50 = latency(10000, true, &p99, &tries);
-	printf("I9 beside 10000 over the capacity: p50 %.2f us, p99 %.2f us\n", p50 * 1e6, p99 * 1e6);
+	printf("I9 beside 10000 over the capacity: p50 %.2f us, p99 %.2f us\n", p50 * 1e6,
+	       p99 * 1e6);
 	p50 = latency(10000, false, &p99, &tries);
-	printf("I9 beside 10000 that are refused: p50 %.2f us, p99 %.2f us, %.1f tries of the other "
+	printf("I9 beside 10000 that are refused: p50 %.2f us, p99 %.2f us, %.1f tries of the "
+	       "other "
 	       "before each\n",
 	       p50 * 1e6, p99 * 1e6, tries);
 }
@@ -243,7 +254,8 @@ static void bench_reclaim(void)
 	w = submit(qs, leaves[999], 5000, 1, 1, 1);
 	t = seconds();
 	n = rf_reclaim_plan(qs, w, 1, RF_RECLAIM_GUARANTEE, NULL, NULL, victims, 4000);
-	printf("S7 reclaim one card of 4000 running: %zu victim, %.2f ms\n", n, (seconds() - t) * 1e3);
+	printf("S7 reclaim one card of 4000 running: %zu victim, %.2f ms\n", n,
+	       (seconds() - t) * 1e3);
 	w = submit(qs, put(qs, "big", "", 2000), 5001, 1, 2000, 1);
 	t = seconds();
 	n = rf_reclaim_plan(qs, w, 1, RF_RECLAIM_GUARANTEE, NULL, NULL, victims, 4000);
@@ -286,8 +298,8 @@ static int by_submit(const void *pa, const void *pb)
 /* Run-time limits as people give them: the next of a few round ones. */
 static int64_t limit_for(int64_t duration)
 {
-	static const int64_t steps[] = { HOUR / 6,  HOUR,    4 * HOUR, 12 * HOUR,
-					 DAY,	    3 * DAY, 7 * DAY,  14 * DAY };
+	static const int64_t steps[] = { HOUR / 6, HOUR,    4 * HOUR, 12 * HOUR,
+					 DAY,	   3 * DAY, 7 * DAY,  14 * DAY };
 
 	for (size_t i = 0; i < RF_COUNT(steps); i++) {
 		if (duration <= steps[i])
@@ -348,8 +360,8 @@ static void read_trace(const char *path, struct trace *t)
 struct pool {
 	int n;
 	int free[MACHINES_MAX];
-	int64_t until[MACHINES_MAX];	/* when the last of it ends at the latest */
-	int64_t held[MACHINES_MAX];	/* reserved from then on; NONE: not */
+	int64_t until[MACHINES_MAX]; /* when the last of it ends at the latest */
+	int64_t held[MACHINES_MAX];  /* reserved from then on; NONE: not */
 	int cards_free;
 	struct job *running[MACHINES_MAX * PER_MACHINE];
 	size_t n_running;
@@ -437,7 +449,8 @@ static struct job *next_end(const struct pool *p)
 	for (size_t i = 0; i < p->n_running; i++) {
 		struct job *j = p->running[i];
 
-		if (first == NULL || j->end < first->end || (j->end == first->end && j->id < first->id))
+		if (first == NULL || j->end < first->end ||
+		    (j->end == first->end && j->id < first->id))
 			first = j;
 	}
 	return first;
@@ -509,8 +522,9 @@ struct sim {
 	struct rf_queues *qs;
 	struct rf_queue *leaves[TENANTS_MAX];
 	int64_t planned; /* when reservations were last looked at */
+	int64_t every;	 /* how often they are */
 	size_t reserved;
-	double deciding;
+	int started[TENANTS_MAX];
 };
 
 static const struct rf_queues_config sim_config = { .half_life_ms = 30 * DAY,
@@ -523,6 +537,7 @@ static const struct rf_queues_config sim_config = { .half_life_ms = 30 * DAY,
 static void make_sim(struct sim *s, const struct trace *t, int machines)
 {
 	memset(s, 0, sizeof(*s));
+	s->every = 60000;
 	make_pool(&s->p, machines);
 	s->qs = make(machines * PER_MACHINE, &sim_config);
 	for (int i = 0; i < t->n_tenants; i++)
@@ -649,6 +664,7 @@ static void sim_pass(struct sim *s, int64_t now)
 		}
 		must(rf_queues_admit(s->qs, w, members, now, &err), &err);
 		start_job(&s->p, j, now);
+		s->started[j->tenant]++;
 		if (own)
 			s->planned = 0; /* its machines are no longer held */
 	}
@@ -680,12 +696,12 @@ static void run_queues(struct trace *t, int machines)
 			now = t->jobs[next].submit;
 			sim_submit(&s, &t->jobs[next++]);
 		}
-		if (now - s.planned >= 60000)
+		if (now - s.planned >= s.every)
 			plan_ahead(&s, t, now);
 		sim_pass(&s, now);
 	}
-	printf("    queues: %.1f s for %zu jobs, %zu reservations looked at\n", seconds() - began, t->n,
-	       s.reserved);
+	printf("    queues: %.1f s for %zu jobs, %zu reservations looked at\n", seconds() - began,
+	       t->n, s.reserved);
 	rf_queues_free(s.qs);
 }
 
@@ -723,7 +739,8 @@ static struct figures measure(const struct trace *t, int machines)
 
 static void tell(const char *what, const struct figures *f)
 {
-	printf("    %-6s >= %d cards (%zu jobs): wait p50 %.2f h, p99 %.2f h, worst %.2f h; all: mean "
+	printf("    %-6s >= %d cards (%zu jobs): wait p50 %.2f h, p99 %.2f h, worst %.2f h; all: "
+	       "mean "
 	       "%.2f h, p99 %.2f h; %.1f %% of the cards used until the last has ended\n",
 	       what, LARGE, f->n_large, f->large_p50, f->large_p99, f->large_max, f->all_mean,
 	       f->all_p99, f->used * 100);
@@ -741,8 +758,8 @@ static void bench_waits(struct trace *t, int machines)
 {
 	struct figures fifo, ours;
 
-	printf("S16 %zu jobs of %d tenants on %d machines of %d cards\n", t->n, t->n_tenants, machines,
-	       PER_MACHINE);
+	printf("S16 %zu jobs of %d tenants on %d machines of %d cards\n", t->n, t->n_tenants,
+	       machines, PER_MACHINE);
 	reset(t);
 	run_fifo(t, machines);
 	fifo = measure(t, machines);
@@ -760,7 +777,7 @@ static void bench_shares(struct trace *t, int machines, int64_t days, bool own_j
 	static struct sim s;
 	static struct job jobs[4096];
 	size_t cursor[TENANTS_MAX] = { 0 }, free_jobs[4096], n_free = 0;
-	double used[TENANTS_MAX] = { 0 }, sum = 0, worst = 0;
+	double used[TENANTS_MAX] = { 0 }, sum = 0, worst = 0, began = seconds();
 	int waiting[TENANTS_MAX] = { 0 };
 	int64_t now = DAY, end = now + days * DAY;
 	struct trace none = { .jobs = jobs, .n = RF_COUNT(jobs) };
@@ -768,6 +785,7 @@ static void bench_shares(struct trace *t, int machines, int64_t days, bool own_j
 
 	memset(jobs, 0, sizeof(jobs));
 	make_sim(&s, t, machines);
+	s.every = HOUR / 6;
 	for (size_t i = 0; i < RF_COUNT(jobs); i++)
 		free_jobs[n_free++] = RF_COUNT(jobs) - 1 - i;
 	while (now < end) {
@@ -789,14 +807,12 @@ static void bench_shares(struct trace *t, int machines, int64_t days, bool own_j
 				sim_submit(&s, j);
 			}
 		}
-		if (now - s.planned >= 60000)
+		if (now - s.planned >= s.every)
 			plan_ahead(&s, &none, now);
 		sim_pass(&s, now);
-		for (size_t i = 0; i < s.p.n_running; i++) {
-			struct job *j = s.p.running[i];
-
-			if (j->n_at > 0 && j->start == now)
-				waiting[j->tenant]--;
+		for (int k = 0; k < t->n_tenants; k++) {
+			waiting[k] -= s.started[k];
+			s.started[k] = 0;
 		}
 		e = next_end(&s.p);
 		if (e == NULL)
@@ -811,16 +827,17 @@ static void bench_shares(struct trace *t, int machines, int64_t days, bool own_j
 			(double)s.p.running[i]->cards * (double)(now - s.p.running[i]->start);
 	for (int k = 0; k < t->n_tenants; k++)
 		sum += used[k];
-	printf("S16 shares, all backlogged with %s jobs, %lld days:", own_jobs ? "their own" : "the same",
-	       (long long)days);
+	printf("S16 shares, all backlogged with %s jobs, %lld days:",
+	       own_jobs ? "their own" : "the same", (long long)days);
 	for (int k = 0; k < t->n_tenants; k++) {
 		double error = used[k] / sum * t->n_tenants - 1;
 
 		printf(" %+.2f%%", error * 100);
 		worst = RF_MAX(worst, error < 0 ? -error : error);
 	}
-	printf("; worst %.2f %%, %.1f %% of the cards used\n", worst * 100,
-	       sum / ((double)(now - DAY) * machines * PER_MACHINE) * 100);
+	printf("; worst %.2f %%, %.1f %% of the cards used, %llu jobs in %.0f s\n", worst * 100,
+	       sum / ((double)(now - DAY) * machines * PER_MACHINE) * 100, (unsigned long long)id,
+	       seconds() - began);
 	rf_queues_free(s.qs);
 }
 
@@ -828,6 +845,7 @@ int main(int argc, char **argv)
 {
 	struct trace t = { 0 };
 	int machines = argc > 2 ? atoi(argv[2]) : 48;
+	int64_t days = argc > 3 ? atoi(argv[3]) : 4000;
 
 	bench_admissions(100000000, 0, "empty cluster");
 	bench_admissions(4000, 0, "full cluster");
@@ -843,8 +861,8 @@ int main(int argc, char **argv)
 		return 1;
 	read_trace(argv[1], &t);
 	bench_waits(&t, machines);
-	bench_shares(&t, machines, 1000, false);
-	bench_shares(&t, machines, 1000, true);
+	bench_shares(&t, machines, days, false);
+	bench_shares(&t, machines, days, true);
 	free(t.jobs);
 	return 0;
 }

@@ -21,10 +21,12 @@ static size_t round_up(size_t size)
 /* What is larger than a block comes zeroed from the system, page by page as it is used. */
 static struct rf_arena_block *add_block(struct rf_arena *a, size_t need)
 {
-	size_t size = RF_MAX(need, (size_t)BLOCK_SIZE);
+	size_t usual = a->block ? RF_MIN(a->block, (size_t)BLOCK_SIZE) : (size_t)BLOCK_SIZE;
+	size_t size = RF_MAX(need, usual);
 	struct rf_arena_block *b = need > BLOCK_SIZE ? calloc(1, sizeof(*b) + size) : malloc(sizeof(*b) + size);
 
 	rf_assert(b != NULL);
+	a->block = RF_MIN(a->block * 2, (size_t)BLOCK_SIZE);
 	b->size = size;
 	b->used = 0;
 	b->next = a->blocks;

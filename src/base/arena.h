@@ -17,6 +17,7 @@ struct rf_arena {
 	struct rf_arena_block *blocks; /* newest first */
 	size_t used;                   /* bytes handed out */
 	size_t cap;                    /* for rf_arena_try; 0 means none */
+	size_t block;                  /* of the next block, twice as much each time; 0: large at once */
 };
 
 #define RF_ARENA_INIT { .blocks = NULL, .used = 0, .cap = 0 }

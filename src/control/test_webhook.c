@@ -854,6 +854,22 @@ static void what_cannot_be_judged_is_treated_alike(void **state)
 			       "yes ~ringfence let this through"));
 }
 
+static void a_policy_that_cannot_be_used_any_more_is_treated_alike(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *cards = review_of(&b->a, "CREATE", pod(&b->a, "blue-a", "p", CARDS("1"), ""));
+	struct rf_json *broken = rf_json_make(
+		&b->a, "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'m','namespace':'ringfence-system',"
+		       "'labels':{'openpolicyagent.org/policy':'rego'}},'data':{'a.rego':'package x\ny := '}}");
+
+	assert_true(rf_book_put(b->book, broken, NULL) < 0);
+	assert_non_null(strstr(verdict(b, cards), "503 ringfence could not ask the cluster's policies: one of them cannot be "
+						  "used; change it or delete it: "));
+	assert_non_null(strstr(verdict(b, review_of_deployment(b, "open")), "yes ~ringfence let this through"));
+	rf_book_drop(b->book, broken);
+	assert_string_equal(verdict(b, cards), "yes");
+}
+
 static void a_policy_that_cannot_be_compiled_is_refused_where_it_is_written(void **state)
 {
 	struct bench *b = *state;
@@ -1605,6 +1621,7 @@ int main(void)
 		BOOK(some_namespaces_and_ringfence_itself_are_left_alone),
 		BOOK(until_policies_are_read_cards_are_refused_and_the_rest_is_the_operators_choice),
 		BOOK(what_cannot_be_judged_is_treated_alike),
+		BOOK(a_policy_that_cannot_be_used_any_more_is_treated_alike),
 		BOOK(a_wish_that_cannot_be_met_is_no_empty_inventory),
 		BOOK(a_policy_that_cannot_be_compiled_is_refused_where_it_is_written),
 		TEST(a_template_becomes_a_kind),

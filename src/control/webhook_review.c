@@ -318,6 +318,12 @@ static int ask_book(struct review *v, const struct rf_json *ns, struct rf_err *e
 			"they have not all been read yet; try again in a few seconds");
 		return not_asked(v, err);
 	}
+	if (rf_book_gap(v->r->book) != NULL) {
+		rf_fail(err, RF_UNAVAILABLE, "one of them cannot be used; change it or delete it: %s",
+			rf_book_gap(v->r->book));
+		if (not_asked(v, err) < 0)
+			return -err->code;
+	}
 	if (rf_book_is_empty(v->r->book))
 		return 0;
 	if (add_namespace(v, ns, &request, err) < 0 ||

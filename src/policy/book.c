@@ -213,20 +213,17 @@ static bool got_further(const struct rf_ra_errors *x, const struct rf_ra_errors 
 }
 
 /* Modules do not say which Rego they are in, and both are in use: v1 if it can be read as such, else v0. If
- * neither, the reader that came further knows better what is wrong. */
-static int read_version(struct rf_rego_source *s, struct rf_err *err)
+ * neither, the reader that came further knows better what is wrong, and will say so when they are compiled. */
+static void read_version(struct rf_rego_source *s)
 {
 	rf_auto(arena) a = RF_ARENA_CAPPED(SCRATCH_MAX);
 	struct rf_ra_errors v1 = { .arena = &a }, v0 = { .arena = &a };
 	struct rf_ra_module *m;
 
 	s->version = RF_RA_V1;
-	if (rf_ra_parse(&a, s->file, s->text, RF_RA_V1, &m, &v1) == 0)
-		return 0;
-	s->version = RF_RA_V0;
-	if (rf_ra_parse(&a, s->file, s->text, RF_RA_V0, &m, &v0) == 0)
-		return 0;
-	return complain(got_further(&v0, &v1) ? &v0 : &v1, err);
+	if (rf_ra_parse(&a, s->file, s->text, RF_RA_V1, &m, &v1) < 0 &&
+	    (rf_ra_parse(&a, s->file, s->text, RF_RA_V0, &m, &v0) == 0 || got_further(&v0, &v1)))
+		s->version = RF_RA_V0;
 }
 
 static int read_map(struct rf_book_version *v, struct rf_err *err)
@@ -246,8 +243,7 @@ static int read_map(struct rf_book_version *v, struct rf_err *err)
 		s->file = rf_arena_printf(&v->arena, "%.*s/%.*s", RF_STR(name),
 					  RF_STR(data->members[i].key));
 		s->text = rf_json_str(data->members[i].value);
-		if (read_version(s, err) < 0)
-			return -err->code;
+		read_version(s);
 	}
 	return 0;
 }
@@ -259,6 +255,7 @@ static struct rf_book_version *make_version(enum page_type type, const struct rf
 	struct rf_arena *a = &v->arena;
 	const char *body = body_of(type);
 
+	v->arena.block = 1024; /* as in gatekeeper.c */
 	v->object = rf_json_make(a, "{'apiVersion':%S,'kind':%S,'metadata':{'name':%S,'namespace':%S}}",
 				 rf_json_str_at(object, "apiVersion"), rf_json_str_at(object, "kind"),
 				 rf_json_str_at(object, "metadata", "name"),
@@ -268,14 +265,18 @@ static struct rf_book_version *make_version(enum page_type type, const struct rf
 	return v;
 }
 
+static int name_map(const struct rf_json *object, struct rf_err *err)
+{
+	return rf_wrap(err, "ConfigMap " RF_BOOK_NAMESPACE "/%.*s", RF_STR(rf_json_str_at(object, "metadata", "name")));
+}
+
 static int read_object(enum page_type type, const struct rf_json *object, struct rf_book_version **ret,
 		       struct rf_err *err)
 {
 	rf_auto_ptr(book_version) v = make_version(type, object);
 
 	if (type == MAP && read_map(v, err) < 0)
-		return rf_wrap(err, "ConfigMap " RF_BOOK_NAMESPACE "/%.*s",
-			       RF_STR(rf_json_str_at(object, "metadata", "name")));
+		return name_map(object, err);
 	*ret = rf_take(v);
 	return 0;
 }
@@ -630,6 +631,7 @@ static struct rf_book_page *open_page(struct rf_book *b, const struct rf_json *o
 	if (find(b, object, &i))
 		return b->pages.at[i];
 	p = rf_new(struct rf_book_page);
+	p->arena.block = 128;
 	p->type = type_of(object);
 	p->kind = rf_arena_str(&p->arena, kind_of(p->type, object));
 	p->name = rf_arena_str(&p->arena, rf_json_str_at(object, "metadata", "name"));
@@ -673,7 +675,7 @@ int rf_book_put(struct rf_book *b, const struct rf_json *object, struct rf_err *
 	if (p->problem.code == RF_OK) /* its template is there, and cannot be used itself */
 		return 0;
 	*err = p->problem;
-	return -err->code;
+	return p->type == MAP ? name_map(object, err) : -err->code;
 }
 
 static int check_constraint(const struct rf_book *b, const struct rf_book_version *v, struct rf_err *err)
@@ -699,7 +701,7 @@ int rf_book_check(const struct rf_book *b, const struct rf_json *object, struct 
 	if (check_address(b, object, err) < 0 || read_object(type, object, &v, err) < 0)
 		return -err->code;
 	if (type == MAP)
-		return check_map(b, object, v, err);
+		return check_map(b, object, v, err) < 0 ? name_map(object, err) : 0;
 	return type == TEMPLATE ? try_template(b, v, err) : check_constraint(b, v, err);
 }
 
@@ -710,6 +712,20 @@ const char *rf_book_problem(const struct rf_book *b, const struct rf_json *objec
 	return find(b, object, &i) && b->pages.at[i]->wanted != b->pages.at[i]->force ?
 		       b->pages.at[i]->problem.msg :
 		       "";
+}
+
+const char *rf_book_gap(const struct rf_book *b)
+{
+	for (size_t i = 0; i < b->pages.n; i++) {
+		const struct rf_book_page *p = b->pages.at[i];
+		const struct rf_book_page *t = p->type == CONSTRAINT ? template_of(b, p->kind) : p;
+
+		/* A constraint without its template waits for it. */
+		if (p->wanted && !p->force && p->problem.code != RF_OK && p->problem.code != RF_UNSUPPORTED &&
+		    (t == p || (t && t->force)))
+			return p->problem.msg;
+	}
+	return NULL;
 }
 
 /* --- dropping ------------------------------------------------------------------------------- */
@@ -899,7 +915,8 @@ static void ask_plain(struct judging *j)
 {
 	rf_auto(arena) scratch = RF_ARENA_CAPPED(SCRATCH_MAX);
 	struct rf_rv input, data;
-	struct rf_rego_run run = { .arena = &scratch, .input = &input, .steps = RF_BOOK_STEPS };
+	struct rf_rego_run run = { .arena = &scratch, .input = &input, .steps = RF_BOOK_STEPS,
+				   .deadline_ns = rf_mono_ns(rf_clock_system()) + RF_GK_MS * (int64_t)1000000 };
 	struct rf_rego_result result = { 0 };
 	struct rf_err err = RF_ERR_INIT;
 

@@ -34,6 +34,9 @@ int rf_book_put(struct rf_book *b, const struct rf_json *object, struct rf_err *
 int rf_book_check(const struct rf_book *b, const struct rf_json *object, struct rf_err *err);
 /* It is gone. What was never there is fine. */
 void rf_book_drop(struct rf_book *b, const struct rf_json *object);
+/* Why a policy of the cluster judges nothing although it should: it cannot be used, and no earlier version of it is in
+ * force. NULL: there is none such. (What ringfence does not run at all, CEL, is another's to run.) */
+const char *rf_book_gap(const struct rf_book *b);
 bool rf_book_is_empty(const struct rf_book *b); /* nothing is in force: whatever is asked is allowed */
 /* Why its last version is not in force (a template it waits for came and does not take its parameters, a
  * module it needs is missing); empty: it is, it waits for its template, or it was never put. */

@@ -6,6 +6,7 @@
 
 #define TARGET "admission.k8s.gatekeeper.sh"
 #define LIBS_MAX 64
+#define SMALL 1024 /* first block: there may be thousands of constraints, most of them little */
 #define POOL_RENEW 1024
 /* Tenants' objects end up in messages, once for each constraint: what all of them may hold is bounded, too. */
 #define MESSAGE_MAX ((size_t)32 << 10)
@@ -275,6 +276,7 @@ static int add_template(struct rf_gk *gk, const struct rf_json *object, struct r
 	rf_auto_ptr(gk_template) t = rf_new(struct rf_gk_template);
 	struct rf_gk_template *old, swap;
 
+	t->arena.block = SMALL;
 	if (read_template(object, t, err) < 0)
 		return rf_wrap(err, "ConstraintTemplate %.*s",
 			       RF_STR(rf_json_str_at(object, "metadata", "name")));
@@ -470,6 +472,7 @@ static int add_constraint(struct rf_gk *gk, const struct rf_json *object, struct
 	struct rf_str kind = rf_json_str_at(object, "kind");
 	size_t i;
 
+	c->arena.block = c->fixed_arena.block = SMALL;
 	c->template = find_template(gk, kind);
 	if (!c->template)
 		return rf_fail(err, RF_NOT_FOUND,
@@ -656,7 +659,7 @@ struct asking {
 	struct rf_gk_subject subject[2];
 	uint32_t n_subjects;
 	int64_t steps; /* left for all constraints together */
-	int64_t now_ns;
+	int64_t now_ns, deadline_ns;
 	struct rf_err err;
 	struct rf_arena scratch;
 	struct rf_rego_shared *shared; /* in scratch */
@@ -752,6 +755,7 @@ static void evaluate(struct asking *q, const struct rf_gk_constraint *c, int act
 				   .data = q->has_data ? &q->data : NULL,
 				   .steps = RF_MIN(RF_GK_STEPS, q->steps),
 				   .now_ns = q->now_ns,
+				   .deadline_ns = q->deadline_ns,
 				   .fixed = c->fixed };
 	struct rf_rv set = RF_RV_NIL;
 	int r;
@@ -856,6 +860,7 @@ int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struc
 			    .has_data = inventory != NULL,
 			    .steps = RF_GK_STEPS_ALL,
 			    .now_ns = rf_wall_ms(rf_clock_system()) * 1000000,
+			    .deadline_ns = rf_mono_ns(rf_clock_system()) + RF_GK_MS * (int64_t)1000000,
 			    .scratch = RF_ARENA_CAPPED(RF_GK_MEMORY) };
 	int r = complete(&own, review, inventory, &q.review, err);
 

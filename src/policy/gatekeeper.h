@@ -24,6 +24,7 @@
 #define RF_GK_CONSTRAINTS_MAX 4096
 #define RF_GK_STEPS 10000000LL		   /* of one constraint's evaluation */
 #define RF_GK_STEPS_ALL 50000000LL	   /* of a review, all constraints together */
+#define RF_GK_MS 1000			   /* the same, by the clock: a step may compare megabytes */
 #define RF_GK_MEMORY ((size_t)64 << 20)	   /* the same */
 #define RF_GK_VIOLATIONS_MAX 1000	   /* of one constraint; the rest becomes one line */
 

@@ -225,6 +225,25 @@ static void a_template_must_fit_the_constraints_in_force(void **state)
 	assert_string_equal(ask(b), "no [two] x");
 }
 
+static void what_should_judge_and_cannot_is_a_gap(void **state)
+{
+	struct bench *b = *state;
+
+	assert_null(rf_book_gap(b->book));
+	assert_int_equal(put(b, CONSTRAINT("c", "parameters: {team: red}")), 0);
+	assert_null(rf_book_gap(b->book)); /* it waits for its template, and can */
+	assert_true(put(b, TEMPLATE("string", "msg := nope(1)")) < 0);
+	assert_non_null(strstr(rf_book_gap(b->book), "nope"));
+	assert_int_equal(put(b, ECHO), 0);
+	assert_null(rf_book_gap(b->book));
+	assert_true(put(b, TEMPLATE("string", "msg := nope(1)")) < 0);
+	assert_null(rf_book_gap(b->book)); /* the one before is still in force */
+	assert_true(put(b, MAP("m", "a.rego", "package x\n    y := ")) < 0);
+	assert_non_null(rf_book_gap(b->book));
+	rf_book_drop(b->book, object(b, MAP("m", "a.rego", "package x")));
+	assert_null(rf_book_gap(b->book));
+}
+
 static void checking_changes_nothing(void **state)
 {
 	struct bench *b = *state;
@@ -329,7 +348,7 @@ static void a_deny_that_is_no_set_is_refused(void **state)
 
 	assert_int_equal(put(b, MAP("m", "a.rego", "package kubernetes.admission\n    default deny := false")),
 			 -RF_INVALID);
-	assert_string_equal(b->err.msg, "m/a.rego:2:1: deny must be a set of messages: write `deny contains "
+	assert_string_equal(b->err.msg, "ConfigMap ringfence-system/m: m/a.rego:2:1: deny must be a set of messages: write `deny contains "
 					"msg if { ... }`");
 	assert_int_equal(put(b, MAP("m", "a.rego", "package inventory\n    x := 1")), -RF_INVALID);
 	assert_int_equal(put(b, MAP("m", "a.rego", "package a\n    x contains y if { y := 1 ")), -RF_INVALID);
@@ -430,6 +449,7 @@ int main(void)
 		T(one_that_waited_and_does_not_fit_says_so),
 		T(what_does_not_compile_leaves_what_was_there),
 		T(a_template_must_fit_the_constraints_in_force),
+		T(what_should_judge_and_cannot_is_a_gap),
 		T(checking_changes_nothing),
 		T(names_and_kinds_are_held_to),
 		T(plain_modules_deny_and_warn),

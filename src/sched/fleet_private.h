@@ -9,6 +9,7 @@
 #define NEVER INT64_MAX /* the score of a place that does not do */
 #define TYPICALS_MAX 64
 #define WEIGHTS 65536 /* what the typical requests' weights add up to */
+#define ROOM_WEIGHT (WEIGHTS * 3 / 100)
 
 /* --- state ------------------------------------------------------------------------------------ */
 

@@ -15,7 +15,6 @@
 #define LOOK_EVERY 4096
 #define FORGET_EVERY 65536
 #define SMALL_FIRST 10000 /* thousandths of a card beyond which a request counts least */
-#define ROOM_WEIGHT (WEIGHTS * 3 / 100)
 #define MIB_SHIFT 20
 
 /* --- nodes ------------------------------------------------------------------------------------ */

@@ -112,9 +112,9 @@ static void make_ready(struct rf_queues *qs, struct rf_shape *s)
 	rf_heap_put(&s->leaf->ready, &s->item);
 }
 
-static bool is_deep(const struct rf_queue *leaf)
+static bool is_deep(const struct rf_queues *qs, const struct rf_queue *leaf)
 {
-	return leaf->ready.n + leaf->n_held + leaf->n_roomed > RF_QUEUE_TRIES;
+	return leaf->ready.n + leaf->n_held + leaf->n_roomed > qs->deep;
 }
 
 static void rest(struct rf_queues *qs, struct rf_queue *leaf)
@@ -260,7 +260,7 @@ static void pull(struct rf_queues *qs, struct rf_queue *leaf)
 		struct rf_heap *h = &leaf->rooms[i];
 		int64_t room = h->n > 0 ? room_for(leaf, i / 2, i % 2 == 1) : 0;
 
-		while (h->n > 0 && leaf->ready.n < RF_QUEUE_TRIES) {
+		while (h->n > 0 && leaf->ready.n < qs->deep) {
 			struct rf_shape *s = RF_CONTAINER_OF(h->at[0], struct rf_shape, room);
 
 			if (s->need > room)
@@ -296,7 +296,7 @@ bool rf_order_resting(const struct rf_queues *qs, const struct rf_shape *s)
 static void refill(struct rf_queues *qs, struct rf_queue *leaf)
 {
 	pull(qs, leaf);
-	for (int i = 0; i < SCAN && leaf->to_scan > 0 && leaf->ready.n < RF_QUEUE_TRIES; i++) {
+	for (int i = 0; i < SCAN && leaf->to_scan > 0 && leaf->ready.n < qs->deep; i++) {
 		struct rf_shape *s = leaf->held;
 
 		leaf->to_scan--;
@@ -319,7 +319,7 @@ static void scan(struct rf_queues *qs, struct rf_queue *leaf)
 {
 	leaf->to_scan = leaf->n_held;
 	qs->settled = false;
-	if (leaf->ready.n >= RF_QUEUE_TRIES)
+	if (leaf->ready.n >= qs->deep)
 		return;
 	refill(qs, leaf);
 	rf_order_path(qs, leaf);
@@ -447,7 +447,7 @@ void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 		let_go(qs, s);
 	else if (s->hold == RF_HOLD_NONE)
 		rf_heap_put(&s->leaf->ready, &s->item);
-	if (s->leaf->ready.n < RF_QUEUE_TRIES)
+	if (s->leaf->ready.n < qs->deep)
 		refill(qs, s->leaf);
 	rf_order_path(qs, s->leaf);
 }
@@ -463,7 +463,7 @@ void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t reso
 	hold(qs, &(struct aside){ .s = s,
 				  .kind = RF_HOLD_REFUSED,
 				  .mask = (resources & all) != 0 ? resources & all : all });
-	if (++s->leaf->vain >= (is_deep(s->leaf) ? 1 : RF_QUEUE_VAIN))
+	if (++s->leaf->vain >= (is_deep(qs, s->leaf) ? 1 : RF_QUEUE_VAIN))
 		rest(qs, s->leaf);
 	refill(qs, s->leaf);
 	rf_order_path(qs, s->leaf);
@@ -500,7 +500,7 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 				      int64_t now, int64_t *ret_members)
 {
 	struct rf_walk *walk = &qs->walks[q->depth];
-	bool deep = is_deep(q);
+	bool deep = is_deep(qs, q);
 	size_t most = deep ? RF_QUEUE_VAIN : RF_QUEUE_TRIES;
 	struct aside aside[RF_QUEUE_TRIES];
 	struct rf_workload *found = NULL;

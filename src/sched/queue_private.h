@@ -156,7 +156,8 @@ struct rf_queues {
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
-	bool stale; /* guarantees, keys and heaps are to be made anew */
+	size_t deep; /* RF_QUEUE_TRIES, or less in tests */
+	bool stale;  /* guarantees, keys and heaps are to be made anew */
 	bool fair_stale;
 	int64_t refreshed;
 	bool settled; /* nothing that is ready may run, but perhaps in fresh */

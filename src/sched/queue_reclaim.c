@@ -321,13 +321,18 @@ struct trial {
 	void *ctx;
 };
 
+static bool allowed(const struct trial *t)
+{
+	return rf_charge_check(t->w->shape, t->w->shape->min, NULL) == RF_WHY_RUNNING;
+}
+
 static bool works_with(const struct trial *t, const struct rf_victim *v, size_t n)
 {
 	bool ok;
 
 	for (size_t i = 0; i < n; i++)
 		rf_charge_shift(v[i].work->shape, -v[i].members);
-	ok = rf_charge_check(t->w->shape, t->w->shape->min, NULL) == RF_WHY_RUNNING;
+	ok = allowed(t);
 	put_back(v, n);
 	return ok && (t->fits == NULL || t->fits(t->ctx, t->w, v, n));
 }
@@ -353,19 +358,25 @@ static size_t shortest(const struct trial *t, const struct rf_victim *v, size_t 
 	return high;
 }
 
+/* One after the other comes back, the last choice first, and stays if the others suffice. */
 static size_t drop_each(const struct trial *t, struct rf_victim *v, size_t n)
 {
+	for (size_t i = 0; i < n; i++)
+		rf_charge_shift(v[i].work->shape, -v[i].members);
 	for (size_t i = n; i-- > 0 && n > 1;) {
 		struct rf_victim out = v[i];
 
+		put_back(&out, 1);
 		memmove(&v[i], &v[i + 1], (n - i - 1) * sizeof(*v));
-		if (works_with(t, v, n - 1)) {
+		if (allowed(t) && (t->fits == NULL || t->fits(t->ctx, t->w, v, n - 1))) {
 			n--;
 			continue;
 		}
+		rf_charge_shift(out.work->shape, -out.members);
 		memmove(&v[i + 1], &v[i], (n - i - 1) * sizeof(*v));
 		v[i] = out;
 	}
+	put_back(v, n);
 	return n;
 }
 

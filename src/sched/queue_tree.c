@@ -72,6 +72,7 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 		qs->root->v[RF_V_LIMIT][i] = RF_QUEUE_NO_LIMIT;
 	qs->large.before = rf_order_large;
 	qs->round = 1;
+	qs->deep = RF_QUEUE_TRIES;
 	qs->stale = true;
 	*ret = qs;
 	return 0;
@@ -418,29 +419,36 @@ static void foot_up(struct rf_queues *qs, struct rf_queue *q)
 	}
 }
 
-/* No shape that is ready below asks for less: lets a full cluster be seen at a glance. */
+static void least_of(const struct rf_queues *qs, int64_t *least, const struct rf_shape *s)
+{
+	int64_t need[RF_QUEUE_RES_MAX] = { 0 };
+
+	for (size_t i = 0; i < s->n_ask; i++)
+		need[s->ask[i].resource] = s->ask[i].amount * s->min;
+	for (size_t r = 0; r < qs->n_res; r++)
+		least[r] = RF_MIN(least[r], need[r]);
+}
+
+/* Nothing that waits below asks for less: lets a full cluster be seen at a glance. What stepped aside
+ * counts too, it may have been called back. */
 static void least_up(struct rf_queues *qs, struct rf_queue *q)
 {
 	int64_t *least = q->v[RF_V_LEAST];
 
 	for (size_t r = 0; r < qs->n_res; r++)
 		least[r] = RF_QUEUE_NO_LIMIT;
-	for (size_t i = 0; i < q->ready.n; i++) {
-		int64_t need[RF_QUEUE_RES_MAX] = { 0 };
-		const struct rf_shape *s;
-
-		if (!rf_queue_is_leaf(q)) {
-			const struct rf_queue *c =
-				RF_CONTAINER_OF(q->ready.at[i], struct rf_queue, item);
-
-			memcpy(need, c->v[RF_V_LEAST], qs->n_res * sizeof(need[0]));
-		} else {
-			s = RF_CONTAINER_OF(q->ready.at[i], struct rf_shape, item);
-			for (size_t k = 0; k < s->n_ask; k++)
-				need[s->ask[k].resource] = s->ask[k].amount * s->min;
-		}
+	for (size_t i = 0; i < q->children.n; i++) {
 		for (size_t r = 0; r < qs->n_res; r++)
-			least[r] = RF_MIN(least[r], need[r]);
+			least[r] = RF_MIN(least[r], q->children.at[i]->v[RF_V_LEAST][r]);
+	}
+	for (size_t i = 0; rf_queue_is_leaf(q) && i < q->ready.n; i++)
+		least_of(qs, least, RF_CONTAINER_OF(q->ready.at[i], struct rf_shape, item));
+	for (const struct rf_shape *s = q->held; s != NULL; s = s->held_next)
+		least_of(qs, least, s);
+	for (size_t k = 0; q->n_roomed > 0 && k < 2 * qs->n_res; k++) {
+		for (size_t i = 0; i < q->rooms[k].n; i++)
+			least_of(qs, least,
+				 RF_CONTAINER_OF(q->rooms[k].at[i], struct rf_shape, room));
 	}
 }
 

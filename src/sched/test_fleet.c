@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sched/fleet.h"
+#include "sched/fleet_private.h"
 
 #define GI (INT64_C(1) << 30)
 #define CARDS 8
@@ -722,6 +722,7 @@ static void what_is_asked_is_learned(void **state)
 #define HOLDS 400
 #define TENANTS 8
 #define REFUSED 32
+#define USUAL 16 /* requests that come again and again */
 
 struct record { /* what the test itself knows of a hold */
 	bool live;
@@ -741,6 +742,7 @@ struct world {
 	struct record holds[HOLDS];
 	uint32_t trust[TENANTS];
 	enum rf_isolation level[TENANTS];
+	struct rf_fleet_ask usual[USUAL];
 	struct rf_fleet_ask refused[REFUSED];
 	uint64_t version[REFUSED]; /* when it was; 0: none */
 };
@@ -750,13 +752,16 @@ static uint64_t below(struct world *w, uint64_t n)
 	return rf_prng_below(&w->r, n);
 }
 
-static void put_random_node(struct world *w, unsigned i)
+static void put_random_node(struct world *w, unsigned i, bool alike)
 {
 	struct rf_fleet_card cards[CARDS] = { 0 };
 	struct rf_fleet_node v = { .cards = cards };
-	unsigned model = (unsigned)below(w, MODELS);
+	unsigned model;
 	uint32_t node;
 
+	if (alike) /* as every node before */
+		w->r.state = 4711;
+	model = (unsigned)below(w, MODELS);
 	v.cpu_milli = w->cpu[i] = (int64_t)(8 + below(w, 9) * 8) * 1000;
 	v.memory = w->memory[i] = (int64_t)(16 + below(w, 64)) * GI;
 	v.pods = w->pods[i] = (int64_t)(3 + below(w, 30));
@@ -1006,20 +1011,40 @@ static void same_place(const struct rf_fleet_place *a, const struct rf_fleet_pla
 	}
 }
 
+/* The score is what the node's fragmentation then really grows by. */
+static void check_score(const struct world *w, const struct rf_fleet_ask *a, const struct rf_fleet_place *p,
+			const struct node *before)
+{
+	struct rf_fleet_ask nothing = { .owner = { .system = true } };
+	struct rf_fleet_place other;
+	struct node *n = &w->f->nodes.at[p->node];
+	int64_t expect;
+
+	if (a->policy != RF_FLEET_FRAG || (a->n_parts == 1 && a->parts[0].kind == RF_FLEET_SLICE) ||
+	    !rf_fleet_find_on(w->f, p->node, &nothing, &other))
+		return;
+	expect = n->frag - before->frag + n->cpu_left * 1000 / n->cpu;
+	if (n->n_cards > 0)
+		expect += (int64_t)before->total * ROOM_WEIGHT / n->n_cards;
+	assert_int_equal(p->score, expect);
+}
+
 static void step_ask(struct world *w)
 {
-	struct rf_fleet_ask a = random_ask(w);
+	struct rf_fleet_ask a = below(w, 3) ? w->usual[below(w, USUAL)] : random_ask(w);
+	struct node before;
 	struct rf_fleet_place fast, slow;
 	uint32_t counts[RF_FLEET_UNFITS];
 	struct record *h = NULL;
-	bool found = rf_fleet_find(w->f, &a, &fast);
+	bool found;
 
+	if (below(w, 4) == 0)
+		rf_fleet_asked(w->f, &a);
+	found = rf_fleet_find(w->f, &a, &fast);
 	assert_int_equal(found, slow_find(w, &a, &slow));
 	check_refusal(w, &a, found);
 	rf_fleet_why(w->f, &a, counts);
 	assert_int_equal(counts[RF_FLEET_FITS] > 0, found);
-	if (below(w, 4) == 0)
-		rf_fleet_asked(w->f, &a);
 	if (!found)
 		return;
 	same_place(&fast, &slow);
@@ -1028,7 +1053,9 @@ static void step_ask(struct world *w)
 		h = w->holds[i].live ? NULL : &w->holds[i];
 	if (h == NULL)
 		return;
+	before = w->f->nodes.at[fast.node];
 	assert_int_equal(rf_fleet_take(w->f, &a, &fast, false, &h->hold, NULL), 0);
+	check_score(w, &a, &fast, &before);
 	h->live = true;
 	h->ask = a;
 	h->at = fast;
@@ -1161,12 +1188,15 @@ static void run_stream(uint64_t seed, unsigned steps)
 	w.r.state = seed;
 	w.f = new_fleet();
 	for (unsigned i = 0; i < NODES; i++)
-		put_random_node(&w, i);
+		put_random_node(&w, i, seed % 4 == 0);
+	w.r.state = seed;
 	w.class = rf_fleet_class_new(w.f);
 	for (unsigned i = 0; i < TENANTS; i++) {
 		w.trust[i] = (uint32_t)below(&w, 2);
 		w.level[i] = i == 0 ? RF_ISOLATION_GPU : (enum rf_isolation)below(&w, 5);
 	}
+	for (unsigned i = 0; i < USUAL; i++)
+		w.usual[i] = random_ask(&w);
 	for (unsigned i = 0; i < steps; i++) {
 		step_refused(&w);
 		if (below(&w, 30) == 0)

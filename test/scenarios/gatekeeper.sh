@@ -297,7 +297,32 @@ if [[ -f ${pack[0]} ]]; then
 		expect "its constraints in $(basename "$c") are taken" '(created|configured|unchanged)' k apply -f "$c"
 	done
 	expect "an ordinary object passes the pack" 'created' k create configmap ordinary
+	expect "policy apply takes what the kustomizations name" 'RingfenceGpuImages gpu-images updated' \
+		"$RINGFENCE" policy apply "$root/policies" "$root/policies/recommended"
 fi
+
+# --- policies from files ---
+mkdir "$DIR/rego"
+cat >"$DIR/rego/names.rego" <<'REGO'
+package kubernetes.admission
+
+deny contains msg if {
+	input.request.kind.kind == "ConfigMap"
+	data.names.bad[input.request.name]
+	msg := "that name is taken"
+}
+REGO
+printf 'package names\n\nbad := {"worse"}\n' >"$DIR/rego/data.rego"
+printf 'package names_test\n\nbroken if {\n' >"$DIR/rego/names_test.rego"
+expect "Rego files become a ConfigMap, tests do not" 'ConfigMap policies created' "$RINGFENCE" policy apply "$DIR/rego"
+refuse "that is judged by" 'that name is taken' k create configmap worse
+printf 'package names\n\nbad := {"worst"}\n' >"$DIR/rego/data.rego"
+expect "applied again it is changed" 'ConfigMap policies updated' "$RINGFENCE" policy apply "$DIR/rego"
+expect "and judges anew" 'created' k create configmap worse
+printf 'package names\n\nbad := {"worst"\n' >"$DIR/rego/data.rego"
+refuse "what does not compile is not sent" 'policies/data.rego:[0-9]+:[0-9]+: rego_parse_error' \
+	"$RINGFENCE" policy apply "$DIR/rego"
+refuse "and what was there goes on" 'that name is taken' k create configmap worst
 
 stop
 expect "the server said nothing of its own memory" '^0$' \

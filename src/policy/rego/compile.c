@@ -312,10 +312,9 @@ static void compile_body(struct rf_rc *c, struct rf_rc_scope *args, const struct
 	struct rf_rc_rule *seen = c->seen;
 	for (uint32_t i = 0; i < rule->n_path; i++)
 		keys[i] = rf_rc_term(c, s, ref->item[p->ground + i]);
-	struct rf_rc_term **late = rf_arena_array(c->a, struct rf_rc_term *, rule->n_path + 1);
 	for (uint32_t i = 0; i < rule->n_path; i++)
-		late[i] = rf_rc_in_body(c, body, keys[i]);
-	late[rule->n_path] = value ? rf_rc_in_body(c, body, value) : NULL;
+		rf_rc_in_body(c, body, keys[i]);
+	rf_rc_in_body(c, body, value);
 	rf_rc_check_unused(c, s);
 	seen->body = body;
 	seen->key = keys;
@@ -326,12 +325,12 @@ static void compile_body(struct rf_rc *c, struct rf_rc_scope *args, const struct
 	rf_rc_generate(c, body);
 	/* p[x] := q[x]: then the value is what x comes from */
 	if (value && !all_ready(keys, rule->n_path))
-		rule->value = rf_rc_late_value(c, late[rule->n_path], value);
+		rule->value = rf_rc_head_value(c, value);
 	for (uint32_t i = 0; i < rule->n_path; i++)
-		rule->path[i] = *rf_rc_late_value(c, late[i], keys[i]);
+		rule->path[i] = *rf_rc_head_value(c, keys[i]);
 	rule->contains = p->rule->contains;
 	if (value) {
-		rule->value = rule->value ? rule->value : rf_rc_late_value(c, late[rule->n_path], value);
+		rule->value = rule->value ? rule->value : rf_rc_head_value(c, value);
 	} else {
 		rule->value = rf_arena_new(c->a, struct rf_rp_expr);
 		rule->value->value = rf_rv_bool(true);

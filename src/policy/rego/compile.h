@@ -92,8 +92,8 @@ struct rf_rc_term {
 	struct rf_rc_term **item;
 	const struct rf_rb *builtin;
 	struct rf_rego_group *group;
-	struct rf_rc_term *key, *term; /* comprehensions, */
-	struct rf_rc_term *late_key, *late_term; /* and where the body has computed them */
+	struct rf_rc_term *key, *term; /* comprehensions */
+	struct rf_rc_term *late; /* REF of a head: a variable that has its value if the body had to compute it */
 	struct rf_rc_body *body;
 	struct rf_rc_scope *scope;
 };
@@ -118,7 +118,7 @@ struct rf_rc_goal {
 	bool done;
 	bool strict; /* NOT: of one expression, all of whose variables must have values */
 	bool inside; /* NOT: read where `not { ... }` can be read, too */
-	bool late;   /* EQ: computes a part of the head; only where others need what it gives values to */
+	bool late;   /* EQ: computes a reference of the head; only where others need what it gives values to */
 	struct rf_ra_loc loc;
 	struct rf_rc_term *a, *b, *key;
 	struct rf_rc_body *body, *other;
@@ -251,9 +251,8 @@ struct rf_rc_term *rf_rc_argument(struct rf_rc *c, struct rf_rc_scope *s, const 
 struct rf_rc_body *rf_rc_rule_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
 				   const struct rf_ra_rule *head, const struct rf_ra_term *value);
 struct rf_rc_body *rf_rc_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b);
-/* References in what a head gives may give values to variables that the body uses. Computes t in the body if so; then
- * its value is the variable that comes back, if that has one after the body was generated. */
-struct rf_rc_term *rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t);
+/* References in what a head gives may give values to variables that the body uses: then the body computes them. */
+void rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t);
 struct rf_rc_term *rf_rc_new(struct rf_rc *c, enum rf_rc_kind kind, struct rf_ra_loc loc);
 
 /* order.c: what may come next */
@@ -267,8 +266,8 @@ bool rf_rc_iterates(const struct rf_rc_term *t); /* a reference with a key that 
 /* generate.c */
 void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b);
 struct rf_rp_expr *rf_rc_value(struct rf_rc *c, struct rf_rc_term *t); /* may emit steps */
-/* Of rf_rc_in_body: what it made of t (NULL: nothing), and t. */
-struct rf_rp_expr *rf_rc_late_value(struct rf_rc *c, struct rf_rc_term *late, struct rf_rc_term *t);
+/* Of a head, after its body: with what that has computed of it. */
+struct rf_rp_expr *rf_rc_head_value(struct rf_rc *c, struct rf_rc_term *t);
 struct rf_rp_pattern *rf_rc_pattern(struct rf_rc *c, struct rf_rc_term *t);
 void rf_rc_mark_head(struct rf_rc *c, struct rf_ra_loc loc, struct rf_rp_rule *rule); /* after its value */
 

@@ -34,9 +34,20 @@ static __attribute__((noinline)) bool out_of_steps(struct rf_re *x)
 	return false;
 }
 
+static __attribute__((noinline)) bool out_of_time(struct rf_re *x)
+{
+	if (x->deadline_ns == 0 || rf_mono_ns(rf_clock_system()) < x->deadline_ns)
+		return false;
+	rf_fail(x->err, RF_EXHAUSTED, "the policy took too long; it does too much work for this input");
+	return true;
+}
+
+/* A step may compare megabytes, so the clock is looked at too, now and then. */
 static inline bool spend(struct rf_re *x)
 {
-	return __builtin_expect(--x->fuel > 0, 1) || out_of_steps(x);
+	if (__builtin_expect(--x->fuel <= 0, 0))
+		return out_of_steps(x);
+	return __builtin_expect((x->fuel & 255) != 0, 1) || !out_of_time(x);
 }
 
 static inline bool too_deep(struct rf_re *x)

@@ -73,6 +73,7 @@ struct rf_re {
 	struct rf_rego_shared *shared;
 	struct rf_rb_env builtins;
 	int64_t fuel;
+	int64_t deadline_ns; /* of rf_mono_ns; 0: none */
 	bool strict;
 	uint32_t depth;
 	struct rf_rv *stack;

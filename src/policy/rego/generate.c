@@ -181,11 +181,6 @@ static struct rf_rp_step *body_of(struct rf_rc *c, struct rf_rc_body *b)
 	return first;
 }
 
-struct rf_rp_expr *rf_rc_late_value(struct rf_rc *c, struct rf_rc_term *late, struct rf_rc_term *t)
-{
-	return rf_rc_value(c, late && late->kind == RF_RC_VAR && late->var->bound ? late : t);
-}
-
 /* The term is computed after the body; if it walks something, that belongs to the body. */
 static struct rf_rp_expr *comp_expr(struct rf_rc *c, struct rf_rc_term *t)
 {
@@ -200,10 +195,10 @@ static struct rf_rp_expr *comp_expr(struct rf_rc *c, struct rf_rc_term *t)
 	c->tail = &e->body;
 	rf_rc_generate(c, t->body);
 	if (t->key && !rf_rc_ready_value(t->key)) /* {x: q[x] | ...} */
-		e->base = rf_rc_late_value(c, t->late_term, t->term);
+		e->base = rf_rc_head_value(c, t->term);
 	if (t->key)
-		e->key = rf_rc_late_value(c, t->late_key, t->key);
-	e->base = e->base ? e->base : rf_rc_late_value(c, t->late_term, t->term);
+		e->key = rf_rc_head_value(c, t->key);
+	e->base = e->base ? e->base : rf_rc_head_value(c, t->term);
 	c->tail = kept;
 	return e;
 }
@@ -451,6 +446,28 @@ struct rf_rp_expr *rf_rc_value(struct rf_rc *c, struct rf_rc_term *t)
 	return plain_value(c, hoist_all(c, t));
 }
 
+static struct rf_rc_term *with_late(struct rf_rc *c, struct rf_rc_term *t)
+{
+	struct rf_rc_term *was = t;
+
+	if (t->late && t->late->var->bound)
+		return t->late;
+	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++) {
+		struct rf_rc_term *part = with_late(c, t->item[i]);
+
+		if (part == t->item[i])
+			continue;
+		t = t == was ? copy_of(c, t) : t;
+		t->item[i] = part;
+	}
+	return t;
+}
+
+struct rf_rp_expr *rf_rc_head_value(struct rf_rc *c, struct rf_rc_term *t)
+{
+	return rf_rc_value(c, with_late(c, t));
+}
+
 /* --- patterns --- */
 
 struct rf_rp_pattern *rf_rc_pattern(struct rf_rc *c, struct rf_rc_term *t)
@@ -643,7 +660,9 @@ static void generate_goal(struct rf_rc *c, struct rf_rc_goal *g)
 {
 	g->done = true;
 	g->order = c->n_ordered++;
-	if (!g->late)
+	if (g->late)
+		g->a->var->slot = c->n_slots++;
+	else
 		mark(c, g->loc, g->kind == RF_RC_EACH); /* OPA does not miss `some x in y` */
 	if (g->n_with)
 		gen_with(c, g);

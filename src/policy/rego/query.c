@@ -105,6 +105,7 @@ static int evaluate(const struct rf_rego_query *q, struct rf_rego_run *run, stru
 	struct rf_re x = { .rego = q->rego,
 			   .arena = run->arena,
 			   .fuel = run->steps ? run->steps : STEPS,
+			   .deadline_ns = run->deadline_ns,
 			   .strict = run->strict,
 			   .stack = stack,
 			   .room = RF_RE_STACK,

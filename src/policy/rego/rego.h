@@ -51,6 +51,7 @@ struct rf_rego_run {
 	const struct rf_rv *input; /* NULL: undefined */
 	const struct rf_rv *data;  /* replaces the compiled base documents where it has something; NULL: as compiled */
 	int64_t steps;		   /* 0: 100 million */
+	int64_t deadline_ns;	   /* of rf_mono_ns: then it ends as if its steps were used up; 0: none */
 	int64_t now_ns;		   /* 0: the clock */
 	bool strict;		   /* errors of builtins end the evaluation instead of being undefined */
 	uint64_t seed;		   /* of rand.* and uuid.*; 0: by the clock */

@@ -149,7 +149,7 @@ static int by_key(const void *a, const void *b)
 	return r ? r : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Of two equal constant keys the later value counts, as in OPA. */
+/* Of two equal constant keys the later value counts, and the first spelling, as in OPA. */
 static struct rf_rc_term *without_repeated_keys(struct rf_rc *c, struct rf_rc_term *t)
 {
 	struct numbered *l = rf_arena_array(c->a, struct numbered, t->n / 2 + 1);
@@ -163,6 +163,7 @@ static struct rf_rc_term *without_repeated_keys(struct rf_rc *c, struct rf_rc_te
 	for (uint32_t i = 0; i + 1 < n; i++) {
 		if (!rf_rv_eq(l[i].key, l[i + 1].key))
 			continue;
+		t->item[l[i + 1].at] = t->item[l[i].at]; /* as it was written first */
 		t->item[l[i].at] = NULL;
 		any = true;
 	}
@@ -237,8 +238,8 @@ static struct rf_rc_term *comp_term(struct rf_rc *c, struct rf_rc_scope *s,
 	r->body = body_with(c, r->scope, t->comp.body, &used);
 	r->key = t->comp.key ? rf_rc_term(c, r->scope, t->comp.key) : NULL;
 	r->term = rf_rc_term(c, r->scope, t->comp.term);
-	r->late_key = r->key ? rf_rc_in_body(c, r->body, r->key) : NULL;
-	r->late_term = rf_rc_in_body(c, r->body, r->term);
+	rf_rc_in_body(c, r->body, r->key);
+	rf_rc_in_body(c, r->body, r->term);
 	rf_rc_check_unused(c, r->scope);
 	c->in_template = in_template;
 	return r;
@@ -1062,32 +1063,30 @@ struct rf_rc_body *rf_rc_body(struct rf_rc *c, struct rf_rc_scope *s, const stru
 	return body_with(c, s, b, &used);
 }
 
-/* Has a reference whose keys may be given values by walking it. */
+/* A reference whose keys may be given values by walking it. */
 static bool may_bind(const struct rf_rc_term *t)
 {
-	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++) {
-		const struct rf_rc_term *part = t->item[i];
-
-		if (t->kind == RF_RC_REF && i > 0 &&
-		    ((part->kind == RF_RC_VAR && !part->var->wild) || part->kind == RF_RC_ARRAY || part->kind == RF_RC_OBJECT))
+	for (uint32_t i = 1; t->kind == RF_RC_REF && i < t->n; i++)
+		if ((t->item[i]->kind == RF_RC_VAR && !t->item[i]->var->wild) || t->item[i]->kind == RF_RC_ARRAY ||
+		    t->item[i]->kind == RF_RC_OBJECT)
 			return true;
-		if (may_bind(part))
-			return true;
-	}
 	return false;
 }
 
-struct rf_rc_term *rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t)
+void rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t)
 {
 	struct rf_rc_goal *g;
 
-	if (!may_bind(t))
-		return t;
+	for (uint32_t i = 0; t && t->kind != RF_RC_COMP && i < t->n; i++)
+		rf_rc_in_body(c, b, t->item[i]);
+	if (!t || !may_bind(t))
+		return;
+	t->late = var_term(c, rf_rc_temp(c), t->loc);
+	c->n_slots--; /* it gets one when it is generated: rules that begin alike shall have the same */
 	g = add_goal(c, b, RF_RC_EQ, t->loc);
 	g->late = true;
-	g->a = var_term(c, rf_rc_temp(c), t->loc);
+	g->a = t->late;
 	g->b = t;
-	return g->a;
 }
 
 struct rf_rc_body *rf_rc_rule_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
