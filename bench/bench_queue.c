@@ -527,7 +527,7 @@ struct sim {
 	int started[TENANTS_MAX];
 };
 
-static const struct rf_queues_config sim_config = { .half_life_ms = 30 * DAY,
+static const struct rf_queues_config sim_config = { .half_life_ms = 365 * DAY,
 						    .entry_ms = HOUR,
 						    .refresh_ms = 60000,
 						    .reserve_after_ms = HOUR / 6,

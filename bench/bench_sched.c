@@ -215,7 +215,8 @@ static void gangs(unsigned nodes)
 /* How much of the cards slices fill, when 130 % of it is asked for and none leaves. */
 static void slice_quality(enum rf_fleet_policy policy, const char *what)
 {
-	double sum = 0;
+	const struct rf_gpu_model *model = rf_gpu_model_by_key("H100");
+	double memory = 0, compute = 0;
 
 	for (uint64_t seed = 1; seed <= 10; seed++) {
 		rf_auto_ptr(fleet) f = make(100);
@@ -230,15 +231,19 @@ static void slice_quality(enum rf_fleet_policy policy, const char *what)
 			a.policy = policy;
 			a.cpu_milli = 100;
 			a.memory = 0;
-			asked += rf_gpu_model_by_key("H100")->mig[a.parts[0].profile].memory_slices * 125;
+			asked += model->mig[a.parts[0].profile].memory_slices * 125;
 			rf_fleet_asked(f, &a);
-			if (rf_fleet_find(f, &a, &p) && rf_fleet_take(f, &a, &p, false, NULL, NULL) < 0)
+			if (!rf_fleet_find(f, &a, &p))
+				continue;
+			if (rf_fleet_take(f, &a, &p, false, NULL, NULL) < 0)
 				abort();
+			compute += model->mig[a.parts[0].profile].slices;
 		}
 		rf_fleet_usage(f, &u);
-		sum += (double)u.milli / 80.0 / 100.0;
+		memory += (double)u.milli;
 	}
-	printf("slices to 130 %% of 800 cards, %-6s: %.2f %% of memory slices granted, mean of 10 seeds\n", what, sum / 10);
+	printf("slices to 130 %% of 800 cards, %-6s: %.2f %% of memory, %.2f %% of compute granted, mean of 10 seeds\n",
+	       what, memory / 80000, compute / 560);
 }
 
 int main(int argc, char **argv)

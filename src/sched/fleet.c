@@ -110,6 +110,19 @@ static uint8_t free_starts(const struct rf_mig_profile *p, unsigned taken)
 	return (uint8_t)starts;
 }
 
+static uint8_t most_copies(const struct rf_mig_profile *p, unsigned taken, unsigned from)
+{
+	unsigned best = 0;
+
+	for (unsigned i = from; i < p->n_starts; i++) {
+		unsigned mask = ((1u << p->memory_slices) - 1) << p->starts[i];
+
+		if ((mask & taken) == 0 && mask <= 0xff)
+			best = RF_MAX(best, 1u + most_copies(p, taken | mask, i + 1));
+	}
+	return (uint8_t)best;
+}
+
 void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_profile *profiles, size_t n)
 {
 	struct model *m;
@@ -120,8 +133,10 @@ void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_
 	m->profiles = profiles;
 	m->n_profiles = (uint8_t)n;
 	for (size_t p = 0; p < n; p++)
-		for (unsigned taken = 0; taken < 256; taken++)
+		for (unsigned taken = 0; taken < 256; taken++) {
 			m->fits[p][taken] = free_starts(&profiles[p], taken);
+			m->copies[p][taken] = most_copies(&profiles[p], taken, 0);
+		}
 }
 
 static unsigned sixteenths(int64_t left, int64_t of)

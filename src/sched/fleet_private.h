@@ -122,7 +122,8 @@ struct model_index { /* nodes whose best card of this model has at least so much
 struct model {
 	const struct rf_mig_profile *profiles;
 	uint8_t n_profiles;
-	uint8_t fits[RF_FLEET_PROFILES_MAX][256]; /* by mask of what is taken: starts that are free */
+	uint8_t fits[RF_FLEET_PROFILES_MAX][256];   /* by mask of what is taken: starts that are free */
+	uint8_t copies[RF_FLEET_PROFILES_MAX][256]; /* ... how often it could still be placed */
 	struct model_index *index;
 	uint64_t version;
 };
@@ -245,6 +246,7 @@ struct touched { /* a card after a trial placement */
 	bool opened; /* it was untouched */
 	int32_t free;
 	uint64_t hosts;
+	const struct load *load; /* where it hosts anything */
 };
 uint64_t fl_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l);
 struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned card, const struct load *after);

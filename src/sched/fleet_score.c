@@ -37,7 +37,25 @@ struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned
 	return (struct touched){ .card = (uint8_t)card,
 				 .opened = fl_untouched(&c->load),
 				 .free = fl_load_free(c, after),
+				 .load = after,
 				 .hosts = fl_hosts(f, c, after) };
+}
+
+/* What of a card's free part a need could have, if all of it went to such needs. For slices places count, and a
+ * card with room for one of them here is not one with room for seven. */
+static int32_t usable_on(const struct rf_fleet *f, const struct card *c, const struct load *l, int32_t free,
+			 const struct need *need)
+{
+	const struct model *m = &f->models[c->v.model];
+	const struct rf_mig_profile *p;
+	unsigned copies;
+
+	if (need->kind != RF_FLEET_SLICE)
+		return free;
+	p = &m->profiles[need->profile];
+	copies = RF_MIN(m->copies[need->profile][l->mask], (RF_MIG_COMPUTE_SLICES - l->compute) / p->slices);
+	copies = RF_MIN(copies, p->max - l->of_profile[need->profile]);
+	return RF_MIN(free, (int32_t)(copies * p->memory_slices * RF_FLEET_MILLI / EIGHTHS));
 }
 
 /* What of `usable`, on `cards` cards, can be fed from `left`, of which n cards need `each`. */
@@ -92,7 +110,7 @@ static void score_node(struct rf_fleet *f, struct node *n)
 		n->total += c->free;
 		FL_EACH_BIT (b, c->hosts) {
 			n->count[b]++;
-			n->usable[b] += c->free;
+			n->usable[b] += usable_on(f, c, &c->load, c->free, &f->needs[b]);
 		}
 	}
 	n->frag = fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> MIB_SHIFT);
@@ -115,11 +133,11 @@ static int64_t score_frag(struct rf_fleet *f, const struct node *n, const struct
 		total += t[i].free - c->free;
 		FL_EACH_BIT (b, c->hosts) {
 			count[b]--;
-			usable[b] -= c->free;
+			usable[b] -= usable_on(f, c, &c->load, c->free, &f->needs[b]);
 		}
 		FL_EACH_BIT (b, t[i].hosts) {
 			count[b]++;
-			usable[b] += t[i].free;
+			usable[b] += usable_on(f, c, t[i].load, t[i].free, &f->needs[b]);
 		}
 	}
 	score = fragments(f, total, count, usable, cpu, mib) - n->frag;

@@ -1,6 +1,8 @@
 /* Workloads: what may be submitted, and how it starts, changes and ends. */
 #include "sched/queue_private.h"
 
+#define TIME_MAX (INT64_C(1) << 60) /* later than anything, and can be added to */
+
 static void want(struct rf_workload *w, int64_t sign)
 {
 	const struct rf_shape *s = w->shape;
@@ -136,6 +138,9 @@ static int check_work(const struct rf_queues *qs, const struct rf_queue *q,
 			       "workload %llu: a gang of %lld to %lld; 1 to %d are possible",
 			       (unsigned long long)s->id, (long long)s->min, (long long)s->size,
 			       RF_QUEUE_MEMBERS_MAX);
+	if (s->created_ms < 0 || s->created_ms > TIME_MAX)
+		return rf_fail(err, RF_INVALID, "workload %llu: it was not created at %lld ms",
+			       (unsigned long long)s->id, (long long)s->created_ms);
 	if (s->min_run_ms < 0 || s->min_run_ms > RF_QUEUE_MS_MAX || s->run_limit_ms < 0 ||
 	    s->run_limit_ms > RF_QUEUE_MS_MAX)
 		return rf_fail(err, RF_INVALID,
@@ -255,7 +260,8 @@ int rf_queues_restore(struct rf_queues *qs, struct rf_queue *q, const struct rf_
 	if (new_work(qs, q, s, &w, err) < 0)
 		return -err->code;
 	rf_queues_settle_tree(qs, now);
-	start(qs, w, members, started_ms, bill, now);
+	started_ms = RF_MIN(RF_MAX(started_ms, 0), now);
+	start(qs, w, members, started_ms, RF_MIN(bill, UINT64_C(1) << 32), now);
 	rf_order_path(qs, q);
 	*ret = w;
 	return 0;
@@ -346,7 +352,7 @@ int rf_queues_resize(struct rf_queues *qs, struct rf_workload *w, int64_t member
 
 void rf_workload_ends(struct rf_workload *w, int64_t end_ms)
 {
-	w->end = end_ms;
+	w->end = end_ms >= 0 && end_ms <= TIME_MAX ? end_ms : RF_QUEUE_NO_LIMIT;
 }
 
 void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret)

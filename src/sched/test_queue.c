@@ -169,7 +169,7 @@ static void bad_amounts_are_refused(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
 	const struct rf_queue_quota bad[] = {
-		{ N_RES, 0, NONE, NONE, NONE }, { -1, 0, NONE, NONE, NONE },
+		{ N_RES, 0, NONE, NONE, NONE },	 { -1, 0, NONE, NONE, NONE },
 		{ CARDS, -2, NONE, NONE, NONE }, { CARDS, 5, 4, NONE, NONE },
 		{ CARDS, 0, -1, NONE, NONE },	 { CARDS, 0, NONE, NONE, RF_QUEUE_AMOUNT_MAX + 1 },
 	};
@@ -320,6 +320,12 @@ static void unknown_resources_are_refused(void **state)
 	assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), -RF_INVALID); /* nothing */
 	s.n_ask = 0;
 	assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), -RF_INVALID);
+	s.n_ask = 1;
+	s.created_ms = INT64_MIN;
+	assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), -RF_INVALID);
+	s.created_ms = 0;
+	s.size = 0;
+	assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), -RF_INVALID);
 	assert_int_equal(view(qs, a).wanted, 0);
 }
 
@@ -327,7 +333,8 @@ static void unknown_resources_are_refused(void **state)
 static void limits_hold_per_model(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
-	struct rf_queue_quota quotas[] = { { CARDS, 0, 8, NONE, NONE }, { H100, 0, 2, NONE, NONE } };
+	struct rf_queue_quota quotas[] = { { CARDS, 0, 8, NONE, NONE },
+					   { H100, 0, 2, NONE, NONE } };
 	struct rf_queue_spec q = {
 		.name = RF_LIT("a"), .weight = 1, .quotas = quotas, .n_quotas = 2
 	};
@@ -509,7 +516,8 @@ static void decay_is_exact(void **state)
 	assert_int_equal(rf_queue_decay(1000, 1000), UINT64_C(1) << 62);
 	assert_int_equal(rf_queue_decay(64000, 1000), 0);
 	for (int i = 0; i < 100000; i++) {
-		int64_t h = 1 + (int64_t)rf_prng_below(&r, UINT64_C(1) << (1 + rf_prng_below(&r, 39)));
+		int64_t h =
+			1 + (int64_t)rf_prng_below(&r, UINT64_C(1) << (1 + rf_prng_below(&r, 39)));
 		int64_t dt = (int64_t)rf_prng_below(&r, (uint64_t)h * 8);
 		long double want = exp2l(-(long double)dt / (long double)h);
 		long double got = (long double)rf_queue_decay(dt, h) / 0x1p63L;
@@ -709,8 +717,13 @@ static void deep_queues_are_drilled(void **state)
 	capacity(qs, 10);
 	for (uint64_t i = 0; i < 10000; i++) {
 		struct rf_queue_ask ask = { CARDS, i % 2 == 0 ? 11 + (int64_t)i : 5 };
-		struct rf_workload_spec s = { .id = i,	      .shape = i, .min = 1, .size = 1,
-					      .preemptible = true, .ask = &ask, .n_ask = 1 };
+		struct rf_workload_spec s = { .id = i,
+					      .shape = i,
+					      .min = 1,
+					      .size = 1,
+					      .preemptible = true,
+					      .ask = &ask,
+					      .n_ask = 1 };
 
 		assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), 0);
 	}
@@ -770,8 +783,13 @@ static void doomed_work_waits_its_turn(void **state)
 	capacity(qs, 10);
 	for (uint64_t i = 0; i < 10000; i++) {
 		struct rf_queue_ask ask = { CARDS, 1 };
-		struct rf_workload_spec s = { .id = i,	      .shape = i, .min = 1, .size = 1,
-					      .preemptible = true, .ask = &ask, .n_ask = 1 };
+		struct rf_workload_spec s = { .id = i,
+					      .shape = i,
+					      .min = 1,
+					      .size = 1,
+					      .preemptible = true,
+					      .ask = &ask,
+					      .n_ask = 1 };
 
 		assert_int_equal(rf_queues_submit(qs, hog, &s, &w, &err), 0);
 	}
@@ -811,14 +829,15 @@ static void reclaim_comes_to_rest(void **state)
 		for (int i = 0; i < 6; i++) {
 			char name[] = { (char)('a' + i), 0 };
 
-			leaves[i] = put(qs, name, i < 3 ? "x" : "y", (int64_t)rf_prng_below(&r, 7), NONE);
+			leaves[i] = put(qs, name, i < 3 ? "x" : "y", (int64_t)rf_prng_below(&r, 7),
+					NONE);
 		}
 		for (; n < RF_COUNT(all); n++) {
 			int64_t min = 1 + (int64_t)rf_prng_below(&r, 5);
 
-			all[n] = submit_gang(qs, leaves[n < 20 ? rf_prng_below(&r, 2) :
-								 rf_prng_below(&r, 6)],
-					     min, min + (int64_t)rf_prng_below(&r, 3), 0, true);
+			all[n] = submit_gang(
+				qs, leaves[n < 20 ? rf_prng_below(&r, 2) : rf_prng_below(&r, 6)],
+				min, min + (int64_t)rf_prng_below(&r, 3), 0, true);
 			if (n == 20)
 				admit_all(qs, 0);
 		}
@@ -845,7 +864,8 @@ static void reclaim_comes_to_rest(void **state)
 				plans += again;
 				if (again)
 					assert_int_equal(rf_queues_admit(qs, all[i],
-									 all[i]->shape->min, 0, &err),
+									 all[i]->shape->min, 0,
+									 &err),
 							 0);
 			}
 			counts(qs);
@@ -890,8 +910,13 @@ static void min_run_time_is_honoured(void **state)
 	rf_auto_ptr(queues) qs = make();
 	struct rf_queue *a = put(qs, "a", "", 0, NONE), *b = put(qs, "b", "", 2, NONE);
 	const struct rf_queue_ask ask = { CARDS, 2 };
-	struct rf_workload_spec s = { .id = 1,		 .min = 1,    .size = 1, .preemptible = true,
-				      .min_run_ms = 500, .ask = &ask, .n_ask = 1 };
+	struct rf_workload_spec s = { .id = 1,
+				      .min = 1,
+				      .size = 1,
+				      .preemptible = true,
+				      .min_run_ms = 500,
+				      .ask = &ask,
+				      .n_ask = 1 };
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_workload *w, *old;
 	struct rf_victim v[4];
@@ -1048,7 +1073,7 @@ static void large_gangs_are_reserved_for(void **state)
 	assert_int_equal(rf_queues_plan_ahead(qs, 100, NULL, NULL), 0); /* not yet */
 	assert_int_equal(rf_queues_plan_ahead(qs, 2000, NULL, NULL), 1);
 	assert_true(rf_workload_reserved(qs, gang, &start));
-	assert_int_equal(start, 40000); /* 4 of 5 have ended */
+	assert_int_equal(start, 40000);					/* 4 of 5 have ended */
 	rf_queues_remove(qs, a->running->next->next->next->next, 9000); /* the first ends early */
 	w = submit_gang(qs, a, 2, 2, 50000, false);
 	put(qs, "a", "", 10, NONE);
@@ -1111,7 +1136,8 @@ static void backfill_that_can_be_stopped_is(void **state)
 	assert_int_equal(rf_queues_plan_ahead(qs, 10000, NULL, NULL), 1);
 	assert_null(rf_queues_next(qs, 10000, &members)); /* 6 are free */
 	/* in spite of a's guarantee: it came in on that condition */
-	assert_int_equal(rf_reclaim_plan(qs, gang, 10000, RF_RECLAIM_GUARANTEE, NULL, NULL, v, 4), 1);
+	assert_int_equal(rf_reclaim_plan(qs, gang, 10000, RF_RECLAIM_GUARANTEE, NULL, NULL, v, 4),
+			 1);
 	assert_ptr_equal(v[0].work, w);
 	rf_queues_requeue(qs, w, 10000);
 	assert_ptr_equal(rf_queues_next(qs, 10000, &members), gang);
@@ -1192,11 +1218,13 @@ static void a_restart_finds_the_same_books(void **state)
 		}
 		assert_int_equal(view(two, to).used, view(one, from).used);
 		assert_int_equal(view(two, to).unpreemptible, view(one, from).unpreemptible);
-		assert_int_equal(rf_queue_usage(two, to, 3 * HOUR), rf_queue_usage(one, from, 3 * HOUR));
+		assert_int_equal(rf_queue_usage(two, to, 3 * HOUR),
+				 rf_queue_usage(one, from, 3 * HOUR));
 	}
 	counts(two);
 	for (size_t i = 0; i < one->shapes.cap; i++) { /* what waits, in any order */
-		const struct rf_shape *s = one->shapes.slots[i].key != NULL ? one->shapes.slots[i].value : NULL;
+		const struct rf_shape *s =
+			one->shapes.slots[i].key != NULL ? one->shapes.slots[i].value : NULL;
 
 		for (size_t k = 0; s != NULL && k < s->works.n; k++) {
 			const struct rf_workload *r =
@@ -1210,9 +1238,10 @@ static void a_restart_finds_the_same_books(void **state)
 							 .ask = &ask,
 							 .n_ask = 1 };
 
-			assert_int_equal(rf_queues_submit(two, rf_queues_find(two, rf_queue_name(s->leaf)),
-							  &spec, &w, &err),
-					 0);
+			assert_int_equal(
+				rf_queues_submit(two, rf_queues_find(two, rf_queue_name(s->leaf)),
+						 &spec, &w, &err),
+				0);
 		}
 	}
 	capacity(one, 20);

@@ -21,7 +21,7 @@ enum { CARDS, H100, CPU, RES };
 static const struct rf_queue_resource resources[RES] = { { "cards", false },
 							 { "h100", false },
 							 { "cpu", true } };
-static const char *const names[QUEUES] = { "o0", "o1", "t2", "t3", "t4", "l5",
+static const char *const names[QUEUES] = { "o0", "o1", "t2", "t3", "t4",  "l5",
 					   "l6", "l7", "l8", "l9", "l10", "l11" };
 
 static const struct shape {
@@ -47,12 +47,25 @@ static const struct shape {
 /* --- events ---------------------------------------------------------------------------------- */
 
 enum op {
-	SUBMIT, ADMIT, REFUSE, CHANGED, REMOVE, REQUEUE, RESIZE, QUOTA, CAPACITY, MOVE, REMAKE, TIME,
-	AHEAD, RECLAIM, OPS
+	SUBMIT,
+	ADMIT,
+	REFUSE,
+	CHANGED,
+	REMOVE,
+	REQUEUE,
+	RESIZE,
+	QUOTA,
+	CAPACITY,
+	MOVE,
+	REMAKE,
+	TIME,
+	AHEAD,
+	RECLAIM,
+	OPS
 };
-static const char *const op_names[OPS] = { "submit", "admit",	 "refuse", "changed", "remove",
-					   "requeue", "resize",	 "quota",  "capacity", "move",
-					   "remake", "time",	 "ahead",  "reclaim" };
+static const char *const op_names[OPS] = { "submit",  "admit",	"refuse", "changed",  "remove",
+					   "requeue", "resize", "quota",  "capacity", "move",
+					   "remake",  "time",	"ahead",  "reclaim" };
 static const unsigned char odds[OPS] = { 30, 30, 6, 4, 16, 4, 4, 3, 2, 1, 1, 12, 3, 6 };
 
 struct event {
@@ -93,8 +106,8 @@ struct world {
 #define CHECK(world, cond, ...)                                                                    \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
-			int n_ = snprintf((world)->why, sizeof((world)->why), "%d: %s: ", __LINE__, \
-					  #cond);                                                  \
+			int n_ = snprintf((world)->why, sizeof((world)->why),                      \
+					  "%d: %s: ", __LINE__, #cond);                            \
 			snprintf((world)->why + n_, sizeof((world)->why) - (size_t)n_,             \
 				 " " __VA_ARGS__);                                                 \
 			return false;                                                              \
@@ -218,7 +231,8 @@ static bool allowed(const struct world *w, int leaf, int shape, int64_t members)
 		for (int q = leaf;; q = up(w, q)) {
 			int64_t limit = q == TOP ? w->capacity[r] : w->q[q].quota[r].limit;
 			int64_t borrow = q == TOP ? 0 : w->q[q].quota[r].borrowing;
-			int64_t foot = foot_of(w, q, r, leaf, n), most = plus(w->guar[q][r], borrow);
+			int64_t foot = foot_of(w, q, r, leaf, n),
+				most = plus(w->guar[q][r], borrow);
 
 			if (w->used[q][r] + n > limit)
 				return false;
@@ -295,10 +309,9 @@ static int children_of(const struct world *w, int q, struct child *ret)
 		if (first == NULL)
 			continue;
 		c = queue(w, i);
-		ret[n++] = (struct child){
-			i, over(w, i, first),
-			(c->past + ((rf_u128)c->rate * 100 << 20)) / (uint64_t)c->weight
-		};
+		ret[n++] = (struct child){ i, over(w, i, first),
+					   (c->past + ((rf_u128)c->rate * 100 << 20)) /
+						   (uint64_t)c->weight };
 	}
 	qsort(ret, (size_t)n, sizeof(*ret), by_order);
 	return n;
@@ -441,10 +454,11 @@ static bool check_fair(struct world *w, int q, int r)
 
 		if (up(w, i) != q)
 			continue;
-		most = RF_MIN(w->q[i].quota[r].limit, plus(w->guar[i][r], w->q[i].quota[r].borrowing));
-		local = w->q[i].quota[r].lending == NONE || w->guar[i][r] == NONE ?
-				0 :
-				w->guar[i][r] - w->q[i].quota[r].lending;
+		most = RF_MIN(w->q[i].quota[r].limit,
+			      plus(w->guar[i][r], w->q[i].quota[r].borrowing));
+		local = w->q[i].quota[r].lending == NONE || w->guar[i][r] == NONE
+				? 0
+				: w->guar[i][r] - w->q[i].quota[r].lending;
 		c[n].demand = w->used[i][r] + w->want[i][r];
 		if (!is_leaf(w, i)) /* what its children could use is bounded by their own limits */
 			c[n].demand = -1;
@@ -455,7 +469,8 @@ static bool check_fair(struct world *w, int q, int r)
 		c[n].floor = RF_MIN(w->guar[i][r], c[n].demand < 0 ? 0 : c[n].demand);
 		sum += c[n].fair;
 		if (c[n].demand >= 0) {
-			CHECK(w, c[n].fair <= c[n].demand && c[n].fair >= RF_MIN(c[n].floor, total));
+			CHECK(w,
+			      c[n].fair <= c[n].demand && c[n].fair >= RF_MIN(c[n].floor, total));
 			hungry |= c[n].fair < c[n].demand;
 		}
 		n++;
@@ -508,15 +523,16 @@ static bool check_why(struct world *w, const struct mwork *m)
 	text = rf_why_text(&a, w->qs, &why);
 	for (int q = 0; q < QUEUES; q++) {
 		if (!on_path(w, m->leaf, q))
-			CHECK(w, !rf_str_contains(text, rf_arena_printf(&a, "%s ", names[q])) &&
-					 !rf_str_contains(text, rf_arena_printf(&a, "%s/", names[q])),
+			CHECK(w,
+			      !rf_str_contains(text, rf_arena_printf(&a, "%s ", names[q])) &&
+				      !rf_str_contains(text, rf_arena_printf(&a, "%s/", names[q])),
 			      "%.*s", RF_STR(text));
 	}
 	quota = why.kind >= RF_WHY_LIMIT && why.kind <= RF_WHY_LENDING;
 	CHECK(w, (why.kind == RF_WHY_RUNNING) == (m->members > 0));
 	if (m->members == 0)
-		CHECK(w, quota != allowed(w, m->leaf, m->shape, shapes[m->shape].min),
-		      "kind %d", why.kind);
+		CHECK(w, quota != allowed(w, m->leaf, m->shape, shapes[m->shape].min), "kind %d",
+		      why.kind);
 	if (quota)
 		CHECK(w, why.need > why.have);
 	return true;
@@ -678,8 +694,8 @@ static bool put(struct world *w, int q)
 {
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_queue_spec s = { .name = rf_str(names[q]),
-				   .parent = w->q[q].parent < 0 ? RF_STR_EMPTY :
-								  rf_str(names[w->q[q].parent]),
+				   .parent = w->q[q].parent < 0 ? RF_STR_EMPTY
+								: rf_str(names[w->q[q].parent]),
 				   .weight = w->q[q].weight,
 				   .quotas = w->q[q].quota,
 				   .n_quotas = RES };
@@ -744,7 +760,8 @@ static bool do_remake(struct world *w, const struct event *e)
 
 	for (int i = 0; i < WORKS; i++)
 		empty = empty && !(w->w[i].w != NULL && w->w[i].leaf == q);
-	CHECK(w, rf_queues_del(w->qs, rf_str(names[q]), w->now, &err) == (empty ? 0 : -RF_CONFLICT));
+	CHECK(w,
+	      rf_queues_del(w->qs, rf_str(names[q]), w->now, &err) == (empty ? 0 : -RF_CONFLICT));
 	return !empty || put(w, q);
 }
 
@@ -776,7 +793,8 @@ static bool lets_go(struct world *w, const struct mwork *claimant, const struct 
 
 		for (size_t i = 0; i < c->n_ask; i++)
 			shared |= c->ask[i].resource == r;
-		for (int q = m->leaf; all && q != TOP && !on_path(w, claimant->leaf, q); q = up(w, q))
+		for (int q = m->leaf; all && q != TOP && !on_path(w, claimant->leaf, q);
+		     q = up(w, q))
 			all = w->used[q][r] > w->guar[q][r];
 		if (shared && all)
 			return true;
@@ -832,8 +850,9 @@ static bool do_reclaim(struct world *w, const struct event *e)
 
 	if (claimant == NULL)
 		return true;
-	n = rf_reclaim_plan(w->qs, claimant->w, w->now, e->b % 2 ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE,
-			    NULL, NULL, v, WORKS);
+	n = rf_reclaim_plan(w->qs, claimant->w, w->now,
+			    e->b % 2 ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE, NULL, NULL, v,
+			    WORKS);
 	if (n == 0)
 		return true;
 	w->plans++;
@@ -915,7 +934,10 @@ static bool make_world(struct world *w, bool deep)
 	for (int q = 0; q < QUEUES; q++) {
 		w->q[q] = (struct mqueue){ .parent = parents[q], .weight = 1 };
 		for (int r = 0; r < RES; r++)
-			w->q[q].quota[r] = (struct rf_queue_quota){ r, r == CPU ? -1 : q < 5 ? -1 : 3,
+			w->q[q].quota[r] = (struct rf_queue_quota){ r,
+								    r == CPU ? -1
+								    : q < 5  ? -1
+									     : 3,
 								    NONE, NONE, NONE };
 		if (!put(w, q))
 			return false;

@@ -520,7 +520,6 @@ static void make_faster(struct rf_rego *r)
 static void compile_all(struct compiling *k)
 {
 	struct rf_rego *r = k->rego;
-	const uint32_t *order;
 
 	k->imports = rf_arena_array(&r->arena, struct rf_rc_imports *, r->n_modules + 1);
 	for (uint32_t i = 0; i < r->n_modules; i++)
@@ -543,9 +542,10 @@ static void compile_all(struct compiling *k)
 		check_imports_used(k);
 	if (k->errors->n)
 		return;
-	order = rf_rc_check_recursion(r, &k->edges, k->errors);
+	r->order = rf_rc_check_recursion(r, &k->edges, k->errors);
+	r->n_order = r->n_groups;
 	if (k->errors->n == 0)
-		rf_rc_check_types(r, k->rules, order, k->errors);
+		rf_rc_check_types(r, k->rules, r->order, k->errors);
 	if (k->errors->n == 0)
 		make_faster(r);
 }

@@ -400,6 +400,8 @@ void rf_rc_number(struct rf_rego *r)
 			  .group_done = rf_arena_array(&r->arena, uint8_t, r->n_groups + 1) };
 
 	r->once = rf_arena_array(&r->plan, struct rf_rego_once, RF_REGO_ONCE_MAX);
+	for (uint32_t i = 0; i < r->n_order; i++) /* so that none has to look far */
+		(void)look_at_group(&c, r->group[r->order[i]]);
 	for (uint32_t i = 0; i < r->n_groups; i++) {
 		struct rf_rego_group *g = r->group[i];
 		struct dep d = look_at_group(&c, g);

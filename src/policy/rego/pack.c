@@ -109,7 +109,7 @@ static struct rf_rp_step *pack_steps(struct rf_rego *r, const struct rf_rp_step 
 	return first;
 }
 
-static struct rf_rp_rule *pack_rule(struct rf_rego *r, struct rf_rp_rule *from)
+static struct rf_rp_rule *pack_one(struct rf_rego *r, struct rf_rp_rule *from)
 {
 	struct rf_rp_rule *to = rf_arena_new(&r->plan, struct rf_rp_rule);
 
@@ -119,9 +119,17 @@ static struct rf_rp_rule *pack_rule(struct rf_rego *r, struct rf_rp_rule *from)
 	to->body = pack_steps(r, from->body);
 	to->path = pack_exprs(r, from->path, from->n_path);
 	to->value = pack_exprs(r, from->value, 1);
-	if (from->otherwise)
-		to->otherwise = pack_rule(r, from->otherwise);
 	return to;
+}
+
+/* else may be of any length, so no recursion. */
+static struct rf_rp_rule *pack_rule(struct rf_rego *r, struct rf_rp_rule *from)
+{
+	struct rf_rp_rule *first = NULL, **tail = &first;
+
+	for (; from; from = from->otherwise, tail = &(*tail)->otherwise)
+		*tail = pack_one(r, from);
+	return first;
 }
 
 static struct rf_rp_rule **packed_of(struct rf_rego *r, struct rf_rp_rule **from, uint32_t n)

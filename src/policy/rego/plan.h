@@ -266,6 +266,8 @@ struct rf_rego {
 	struct rf_rv data;
 	uint32_t n_groups, n_nodes;
 	struct rf_rego_group **group;
+	const uint32_t *order; /* ids of groups, each after those it refers to; not of those that narrow.c made */
+	uint32_t n_order;
 	struct rf_rego_path *path;
 	uint32_t n_paths, room_paths;
 	struct rf_rego_once *once;

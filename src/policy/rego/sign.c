@@ -243,9 +243,9 @@ void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value,
 
 	put_value(&scratch, value);
 	c.value = sign_of(&scratch);
-	for (uint32_t i = 0; i < r->n_groups; i++) {
+	for (uint32_t i = 0; i < r->n_order + r->n_groups; i++) { /* none has to look far then */
 		scratch.n = 0;
-		(void)put_group(&c, &scratch, r->group[i]);
+		(void)put_group(&c, &scratch, r->group[i < r->n_order ? r->order[i] : i - r->n_order]);
 	}
 	free(c.state);
 }

@@ -219,12 +219,24 @@ uint64_t rf_rv_hash(struct rf_rv v)
  * costs more than four of these. */
 #define FEW 16
 
+/* Type and length at once: all that is in front of what a value points to. Strings have no tags. */
+static inline uint64_t head_of(const struct rf_rv *v)
+{
+	uint64_t head;
+
+	_Static_assert(offsetof(struct rf_rv, s) == sizeof(head), "nothing else is there");
+	memcpy(&head, v, sizeof(head));
+	return head;
+}
+
 static const struct rf_rv_pair *find_str_among_few(struct rf_rv object, struct rf_str key)
 {
 	const struct rf_rv_pair *p = object.pairs;
+	const struct rf_rv like = rf_rv_str(key);
+	uint64_t head = head_of(&like);
 
 	for (uint32_t n = object.n; n > 0; n--, p++)
-		if (p->key.n == key.n && p->key.type == RF_RV_STRING && same_text(p->key.s, key.p, key.n))
+		if (head_of(&p->key) == head && same_text(p->key.s, key.p, key.n))
 			return p;
 	return NULL;
 }
