@@ -2,6 +2,8 @@
 #include "sched/fleet_private.h"
 
 #define STEPS_MAX 2000 /* of a search over several shares and slices */
+#define WAY_LOST ((int64_t)WEIGHTS * RF_FLEET_MILLI)
+#define CARD_OPENED (WAY_LOST * 9 / 10)
 
 struct trial {
 	struct rf_fleet *f;
@@ -216,7 +218,7 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 
 /* --- one slice -------------------------------------------------------------------------------- */
 
-/* In how many ways anything could still be placed: what a slice in an unlucky place costs. */
+/* In how many ways anything could still be placed. */
 static int64_t ways(const struct rf_fleet *f, const struct card *c, const struct load *l)
 {
 	int64_t n = 0;
@@ -224,6 +226,17 @@ static int64_t ways(const struct rf_fleet *f, const struct card *c, const struct
 	for (unsigned p = 0; p < f->models[c->v.model].n_profiles; p++)
 		n += __builtin_popcount(fl_starts(f, c, l, p));
 	return n;
+}
+
+/* What a slice in an unlucky place costs is the ways that are lost; among those that lose as many, a card that is
+ * cut already is better. This fills cards further than looking at what is free alone (docs/benchmarks/sched.md). */
+static int64_t cost_of_slice(const struct trial *t, const struct card *c, const struct load *after)
+{
+	int64_t lost = ways(t->f, c, &c->load) - ways(t->f, c, after);
+
+	if (t->ask->policy != RF_FLEET_FRAG)
+		return lost;
+	return lost * WAY_LOST + (fl_untouched(&c->load) ? CARD_OPENED : 0);
 }
 
 static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
@@ -249,7 +262,7 @@ static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 			if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger))
 				continue;
 			fl_load_add(t->f, c, &after, &g);
-			score = try_on(t, &g) - ways(t->f, c, &after);
+			score = try_on(t, &g) + cost_of_slice(t, c, &after);
 			if (score < best_score) {
 				best_score = score;
 				best = g;

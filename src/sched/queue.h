@@ -178,12 +178,15 @@ size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_workload *w, int64_t now,
 
 /* --- reservations ------------------------------------------------------------------------ */
 
-/* Reserves for the oldest large gangs that wait too long: when, at the latest, enough of what runs
- * has ended. Until then other work is admitted only if it ends before, or may be stopped at any time,
- * or what is left over suffices; what is there only because it can be stopped is the first that
- * rf_reclaim_plan names for the gang once its time has come. To be called when things changed, about every second; fits may be
- * NULL. Without bounds for what runs there is no reservation. Returns how many there are. */
+/* Reserves for large gangs that wait too long, the largest of each queue, in the order of the queues:
+ * when, at the latest, enough of what runs has ended. Until then other work is admitted only if it ends before, or may be stopped
+ * at any time, or what is left over suffices; what runs only because it can be stopped is the first
+ * that rf_reclaim_plan names for the gang once its time has come. To be called when things changed,
+ * about every second; fits may be NULL. Without bounds for what runs there is no reservation. Returns
+ * how many there are. */
 size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx);
+/* The i-th of them, the first in turn first; NULL past the last. */
+struct rf_workload *rf_queues_reserved(const struct rf_queues *qs, size_t i, int64_t *ret_start_ms);
 bool rf_workload_reserved(const struct rf_queues *qs, const struct rf_workload *w,
 			  int64_t *ret_start_ms);
 

@@ -66,6 +66,14 @@ void rf_ahead_forget(struct rf_queues *qs, const struct rf_workload *w)
 	}
 }
 
+struct rf_workload *rf_queues_reserved(const struct rf_queues *qs, size_t i, int64_t *ret_start_ms)
+{
+	if (i >= qs->n_reserved)
+		return NULL;
+	*ret_start_ms = qs->reserved[i].start;
+	return qs->reserved[i].work;
+}
+
 bool rf_workload_reserved(const struct rf_queues *qs, const struct rf_workload *w,
 			  int64_t *ret_start_ms)
 {
@@ -218,38 +226,61 @@ static void reserve(struct rf_queues *qs, struct rf_workload *w, int64_t now, rf
 	rf_vec_done(&o.victims);
 }
 
-/* One reservation, or one attempt in vain, per queue: nobody takes all of them. */
-static bool had_turn(const struct rf_queue *const *leaves, size_t n, const struct rf_queue *leaf)
+static struct rf_workload *largest(const struct rf_queue *leaf)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (leaves[i] == leaf)
-			return true;
+	return RF_CONTAINER_OF(leaf->large.at[0], struct rf_workload, large);
+}
+
+/* In the order in which they would be tried: by share, where their paths part. By age alone, who has
+ * had most would have the reservations too. */
+static int by_turn(const void *pa, const void *pb)
+{
+	const struct rf_queue *a = *(struct rf_queue *const *)pa,
+			      *b = *(struct rf_queue *const *)pb;
+	const struct rf_shape *sa = largest(a)->shape, *sb = largest(b)->shape;
+	bool over_a, over_b;
+
+	while (a->depth > b->depth)
+		a = a->parent;
+	while (b->depth > a->depth)
+		b = b->parent;
+	while (a->parent != b->parent) {
+		a = a->parent;
+		b = b->parent;
 	}
-	return false;
+	over_a = rf_order_over(a, sa);
+	over_b = rf_order_over(b, sb);
+	if (over_a != over_b)
+		return over_a ? 1 : -1;
+	if (a->usage != b->usage)
+		return a->usage < b->usage ? -1 : 1;
+	return strcmp(a->name, b->name);
 }
 
 size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx)
 {
-	const struct rf_queue *leaves[4 * RF_QUEUE_RESERVATIONS_MAX];
-	size_t before = qs->n_reserved, n = 0;
-	struct rf_walk walk = { 0 };
+	RF_VEC(struct rf_queue *) leaves = RF_VEC_INIT;
+	size_t before = qs->n_reserved, tried = 0;
 
 	rf_queues_settle_tree(qs, now);
 	qs->n_reserved = 0;
-	rf_walk_start(&walk, &qs->large);
-	while ((int64_t)qs->n_reserved < qs->c.reserve_most && n < RF_COUNT(leaves)) {
-		struct rf_heap_item *i = rf_walk_next(&walk);
-		struct rf_workload *w =
-			i != NULL ? RF_CONTAINER_OF(i, struct rf_workload, large) : NULL;
+	for (size_t i = 0; i < qs->large.n; i++) {
+		struct rf_queue *leaf = qs->large.at[i];
 
-		if (w == NULL || now - w->created < qs->c.reserve_after_ms)
-			break; /* the rest is younger */
-		if (had_turn(leaves, n, w->shape->leaf))
+		if (now - largest(leaf)->created < qs->c.reserve_after_ms)
 			continue;
-		leaves[n++] = w->shape->leaf;
-		reserve(qs, w, now, fits, ctx);
+		for (struct rf_queue *q = leaf; q != NULL; q = q->parent)
+			q->usage = rf_ledger_key(qs, q);
+		rf_vec_push(&leaves, leaf);
 	}
-	free(walk.at);
+	if (leaves.n > 1)
+		qsort(leaves.at, leaves.n, sizeof(leaves.at[0]), by_turn);
+	/* one that cannot be reserved for keeps only so many others from it */
+	for (size_t i = 0; i < leaves.n && (int64_t)qs->n_reserved < qs->c.reserve_most &&
+			   tried++ < 4 * RF_QUEUE_RESERVATIONS_MAX;
+	     i++)
+		reserve(qs, largest(leaves.at[i]), now, fits, ctx);
+	rf_vec_done(&leaves);
 	if (qs->n_reserved > 0 || before > 0)
 		rf_order_poke(qs, ~UINT64_C(0) >> (64 - qs->n_res));
 	return qs->n_reserved;

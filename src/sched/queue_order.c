@@ -54,10 +54,12 @@ bool rf_order_large(const struct rf_heap_item *ia, const struct rf_heap_item *ib
 	const struct rf_workload *a = RF_CONTAINER_OF(ia, struct rf_workload, large);
 	const struct rf_workload *b = RF_CONTAINER_OF(ib, struct rf_workload, large);
 
+	if (a->shape->min != b->shape->min)
+		return a->shape->min > b->shape->min;
 	return a->created != b->created ? a->created < b->created : a->id < b->id;
 }
 
-static bool goes_over(const struct rf_queue *q, const struct rf_shape *s)
+bool rf_order_over(const struct rf_queue *q, const struct rf_shape *s)
 {
 	for (size_t i = 0; i < s->n_ask; i++) {
 		size_t r = (size_t)s->ask[i].resource;
@@ -74,7 +76,7 @@ void rf_order_keys(struct rf_queues *qs, struct rf_queue *q)
 	if (q->ready.n == 0)
 		return;
 	q->first = rf_queue_is_leaf(q) ? SHAPE(q->ready.at[0]) : QUEUE(q->ready.at[0])->first;
-	q->over = goes_over(q, q->first);
+	q->over = rf_order_over(q, q->first);
 	q->key = rf_ledger_key(qs, q);
 }
 
@@ -423,7 +425,8 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 
 	rf_heap_put(&s->works, &w->item);
 	if (qs->c.reserve_after_ms > 0 && s->min >= qs->c.reserve_members)
-		rf_heap_put(&qs->large, &w->large);
+		rf_heap_put(&s->leaf->large, &w->large);
+	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
 	if (s->hold != RF_HOLD_NONE)
 		return;
 	make_ready(qs, s);
@@ -442,7 +445,8 @@ void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 	/* out of the leaf's heap while its first may be no more */
 	rf_heap_del(&s->leaf->ready, &s->item);
 	rf_heap_del(&s->works, &w->item);
-	rf_heap_del(&qs->large, &w->large);
+	rf_heap_del(&s->leaf->large, &w->large);
+	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
 	if (s->works.n == 0)
 		let_go(qs, s);
 	else if (s->hold == RF_HOLD_NONE)
@@ -508,7 +512,7 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 
 	rf_walk_start(walk, &q->ready);
 	for (struct rf_heap_item *i; found == NULL && (i = rf_walk_next(walk)) != NULL;) {
-		if (within && goes_over(q, SHAPE(i)))
+		if (within && rf_order_over(q, SHAPE(i)))
 			continue;
 		*ret_members = test(qs, SHAPE(i), now, &aside[n]);
 		if (*ret_members > 0) {

@@ -85,10 +85,12 @@ struct rf_queue {
 	struct rf_shape *held, *held_last;
 	struct rf_heap *rooms; /* shapes that wait for room, by need; NULL: none yet */
 	size_t n_held, n_roomed, to_scan, n_soft, n_refused;
-	uint64_t freed;		      /* grows when work of its own ends */
-	size_t soft_pos, refused_pos; /* in the lists of leaves that hold such; 0: not in it */
-	size_t tries, vain;	      /* since its last rest: stepped aside, refused */
-	uint64_t turn;		      /* the round in which it last admitted something */
+	uint64_t freed;	      /* grows when work of its own ends */
+	struct rf_heap large; /* gangs that wait, the largest first, then the oldest */
+	size_t soft_pos, refused_pos,
+		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
+	size_t tries, vain; /* since its last rest: stepped aside, refused */
+	uint64_t turn;	    /* the round in which it last admitted something */
 	bool rests;
 };
 
@@ -120,7 +122,7 @@ struct rf_shape {
 
 struct rf_workload {
 	struct rf_heap_item item;  /* in its shape, while it waits */
-	struct rf_heap_item large; /* among the large gangs that wait */
+	struct rf_heap_item large; /* among its leaf's large gangs that wait */
 	struct rf_shape *shape;
 	uint64_t id;
 	void *user;
@@ -148,11 +150,11 @@ struct rf_queues {
 	char **res_names;
 	bool res_free[RF_QUEUE_RES_MAX];
 	struct rf_queue *root;
-	struct rf_map names;		 /* -> struct rf_queue */
-	struct rf_map shapes;		 /* (leaf, shape, ...) -> struct rf_shape */
-	struct rf_map gone;		 /* name -> struct rf_past */
-	RF_VEC(struct rf_queue *) order; /* parents before children */
-	RF_VEC(struct rf_queue *) soft, refused;
+	struct rf_map names;				/* -> struct rf_queue */
+	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
+	struct rf_map gone;				/* name -> struct rf_past */
+	RF_VEC(struct rf_queue *) order;		/* parents before children */
+	RF_VEC(struct rf_queue *) soft, refused, large; /* leaves that have such */
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
@@ -165,7 +167,6 @@ struct rf_queues {
 	uint64_t round; /* ends when who had its turn is to have another, while some rest */
 	uint64_t ticks; /* counts what may help somebody */
 	uint64_t soft_at[RF_QUEUE_RES_MAX], changed_at[RF_QUEUE_RES_MAX];
-	struct rf_heap large;
 	struct rf_reservation reserved[RF_QUEUE_RESERVATIONS_MAX];
 	size_t n_reserved;
 	struct rf_walk walks[RF_QUEUE_DEPTH_MAX + 2];
@@ -217,6 +218,8 @@ bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_room(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_large(const struct rf_heap_item *a, const struct rf_heap_item *b);
+/* Would the smallest of this shape leave the queue over its guarantee? */
+bool rf_order_over(const struct rf_queue *q, const struct rf_shape *s);
 void rf_order_keys(struct rf_queues *qs, struct rf_queue *q); /* of one queue, from its heap */
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf);
 void rf_order_wake_all(struct rf_queues *qs);

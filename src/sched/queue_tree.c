@@ -13,6 +13,7 @@ static struct rf_queue *new_queue(struct rf_queues *qs, struct rf_str name)
 	q->serial = ++qs->serial;
 	q->weight = 1;
 	q->ready.before = rf_order_shape;
+	q->large.before = rf_order_large;
 	return q;
 }
 
@@ -22,6 +23,7 @@ static void free_queue(const struct rf_queues *qs, struct rf_queue *q)
 		rf_heap_done(&q->rooms[r]);
 	free(q->rooms);
 	rf_heap_done(&q->ready);
+	rf_heap_done(&q->large);
 	rf_vec_done(&q->children);
 	free(q->v[0]);
 	free(q->name);
@@ -70,7 +72,6 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	qs->root->ready.before = rf_order_child;
 	for (size_t i = 0; i < qs->n_res; i++)
 		qs->root->v[RF_V_LIMIT][i] = RF_QUEUE_NO_LIMIT;
-	qs->large.before = rf_order_large;
 	qs->round = 1;
 	qs->deep = RF_QUEUE_TRIES;
 	qs->stale = true;
@@ -115,7 +116,7 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->refused);
 	rf_vec_done(&qs->rested);
 	rf_vec_done(&qs->touched);
-	rf_heap_done(&qs->large);
+	rf_vec_done(&qs->large);
 	for (size_t i = 0; i < RF_COUNT(qs->walks); i++)
 		free(qs->walks[i].at);
 	for (size_t i = 0; i < qs->n_res; i++)

@@ -1143,6 +1143,78 @@ static void backfill_that_can_be_stopped_is(void **state)
 	assert_ptr_equal(rf_queues_next(qs, 10000, &members), gang);
 }
 
+/* Preemptible, but not at any time. */
+static void submit_limited(struct rf_queues *qs, struct rf_queue *q, int64_t cards, int64_t limit)
+{
+	const struct rf_queue_ask ask = { CARDS, 1 };
+	struct rf_workload_spec s = { .id = ++last_id,
+				      .shape = 1,
+				      .created_ms = (int64_t)last_id,
+				      .min = cards,
+				      .size = cards,
+				      .preemptible = true,
+				      .min_run_ms = limit,
+				      .run_limit_ms = limit,
+				      .ask = &ask,
+				      .n_ask = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_workload *w = NULL;
+
+	assert_int_equal(rf_queues_submit(qs, q, &s, &w, &err), 0);
+}
+
+/* Small jobs keep coming, end when they said or earlier, and fill every gap; the gang starts no later
+ * than it was told at first. */
+static void reservations_are_kept(void **state)
+{
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		rf_auto_ptr(queues) qs = make();
+		struct rf_queue *q[3] = { put(qs, "a", "", 0, NONE), put(qs, "b", "", 0, NONE),
+					  put(qs, "c", "", 4, NONE) };
+		struct rf_prng r = { seed };
+		struct rf_workload *gang = NULL;
+		int64_t promised = NONE, start = 0, members;
+		struct rf_err err = RF_ERR_INIT;
+		size_t passed = 0;
+
+		capacity(qs, 16);
+		last_id = 0;
+		for (int64_t now = 0; gang == NULL || gang->members == 0; now += 100) {
+			assert_true(now < 1000000);
+			for (size_t i = 0; i < 3; i++) {
+				struct rf_workload *next;
+
+				for (struct rf_workload *w = q[i]->running; w != NULL; w = next) {
+					next = w->next;
+					if (w->end <= now || rf_prng_below(&r, 40) == 0)
+						rf_queues_remove(qs, w, now);
+				}
+			}
+			for (int i = 0; i < 3; i++) {
+				int64_t n = 1 + (int64_t)rf_prng_below(&r, 4);
+
+				submit_limited(qs, q[rf_prng_below(&r, 3)], n,
+					       1000 * (1 + (int64_t)rf_prng_below(&r, 9)));
+			}
+			if (now == 5000)
+				gang = submit_gang(qs, q[0], 12, 12, 3000, true);
+			rf_queues_plan_ahead(qs, now, NULL, NULL);
+			if (gang != NULL && rf_workload_reserved(qs, gang, &start)) {
+				assert_true(start <= RF_MAX(promised, now));
+				promised = start;
+			}
+			for (struct rf_workload *w;
+			     (w = rf_queues_next(qs, now, &members)) != NULL;) {
+				assert_int_equal(rf_queues_admit(qs, w, members, now, &err), 0);
+				passed += promised != NONE && w != gang;
+			}
+			if (gang != NULL && promised != NONE)
+				assert_true(gang->members > 0 || now < promised);
+		}
+		assert_true(passed > 0); /* it was not done by letting the cluster stand idle */
+	}
+}
+
 /* --- why ------------------------------------------------------------------------------------ */
 
 static void reasons_name_nobody_else(void **state)
@@ -1305,6 +1377,7 @@ int main(void)
 		T(large_gangs_are_reserved_for),
 		T(what_is_left_over_may_be_used),
 		T(backfill_that_can_be_stopped_is),
+		T(reservations_are_kept),
 		T(reasons_name_nobody_else),
 		T(a_restart_finds_the_same_books),
 	};

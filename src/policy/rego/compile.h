@@ -93,7 +93,7 @@ struct rf_rc_term {
 	const struct rf_rb *builtin;
 	struct rf_rego_group *group;
 	struct rf_rc_term *key, *term; /* comprehensions */
-	struct rf_rc_term *late; /* REF of a head: a variable that has its value if the body had to compute it */
+	struct rf_rc_term *late; /* of a head: a variable that has its value if the body had to compute it */
 	struct rf_rc_body *body;
 	struct rf_rc_scope *scope;
 };
@@ -118,7 +118,7 @@ struct rf_rc_goal {
 	bool done;
 	bool strict; /* NOT: of one expression, all of whose variables must have values */
 	bool inside; /* NOT: read where `not { ... }` can be read, too */
-	bool late;   /* EQ: computes a reference of the head; only where others need what it gives values to */
+	bool late;   /* EQ: computes what the head gives; only where others need what it gives values to */
 	struct rf_ra_loc loc;
 	struct rf_rc_term *a, *b, *key;
 	struct rf_rc_body *body, *other;
@@ -251,7 +251,7 @@ struct rf_rc_term *rf_rc_argument(struct rf_rc *c, struct rf_rc_scope *s, const 
 struct rf_rc_body *rf_rc_rule_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b,
 				   const struct rf_ra_rule *head, const struct rf_ra_term *value);
 struct rf_rc_body *rf_rc_body(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_body *b);
-/* References in what a head gives may give values to variables that the body uses: then the body computes them. */
+/* References in what a head gives may give values to variables that the body uses: then the body computes it. */
 void rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t);
 struct rf_rc_term *rf_rc_new(struct rf_rc *c, enum rf_rc_kind kind, struct rf_ra_loc loc);
 

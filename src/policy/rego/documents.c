@@ -200,12 +200,18 @@ static enum result add_hole(struct rf_re *x, struct collect *c, const struct rf_
 
 static enum answer add_holes(struct rf_re *x, struct collect *c, const struct rf_rego_group *g)
 {
+	uint32_t shortest = UINT32_MAX;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		shortest = RF_MIN(shortest, ground(g->rule[i]));
 	for (uint32_t i = 0; i < g->n; i++) {
 		const struct rf_rp_rule *r = g->rule[i];
+		bool longer = ground(r) > shortest;
 
 		if (r->n_path == 1 && !r->contains)
 			continue; /* a value that is not there */
-		if (!is_cut(g, r, ground(r)) && add_hole(x, c, r) == FAIL)
+		x->fuel -= longer ? g->n : 1;
+		if (!(longer && is_cut(g, r, ground(r))) && add_hole(x, c, r) == FAIL)
 			return ERROR;
 	}
 	return GIVEN;

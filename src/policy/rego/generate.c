@@ -446,26 +446,9 @@ struct rf_rp_expr *rf_rc_value(struct rf_rc *c, struct rf_rc_term *t)
 	return plain_value(c, hoist_all(c, t));
 }
 
-static struct rf_rc_term *with_late(struct rf_rc *c, struct rf_rc_term *t)
-{
-	struct rf_rc_term *was = t;
-
-	if (t->late && t->late->var->bound)
-		return t->late;
-	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++) {
-		struct rf_rc_term *part = with_late(c, t->item[i]);
-
-		if (part == t->item[i])
-			continue;
-		t = t == was ? copy_of(c, t) : t;
-		t->item[i] = part;
-	}
-	return t;
-}
-
 struct rf_rp_expr *rf_rc_head_value(struct rf_rc *c, struct rf_rc_term *t)
 {
-	return rf_rc_value(c, with_late(c, t));
+	return rf_rc_value(c, t->late && t->late->var->bound ? t->late : t);
 }
 
 /* --- patterns --- */

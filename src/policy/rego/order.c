@@ -101,9 +101,9 @@ static bool has_constant_keys(const struct rf_rc_term *t)
 	return true;
 }
 
-/* False: t, held against other, can give no value to its variables. Arrays of one length and objects of the same
+/* False: t, held against other (on the left of it), can give no value to its variables. Arrays of one length and objects of the same
  * constant keys are not here any more: their parts are. */
-static bool can_give(const struct rf_rc_term *t, const struct rf_rc_term *other)
+static bool can_give(const struct rf_rc_term *t, const struct rf_rc_term *other, bool left)
 {
 	if (t->kind != RF_RC_ARRAY && t->kind != RF_RC_OBJECT)
 		return true;
@@ -117,7 +117,9 @@ static bool can_give(const struct rf_rc_term *t, const struct rf_rc_term *other)
 	case RF_RC_SET:
 		return false;
 	case RF_RC_COMP:
-		return t->kind == RF_RC_ARRAY || other->comp == RF_RA_OBJECT_COMP;
+		if (left) /* as OPA has it */
+			return t->kind == RF_RC_ARRAY;
+		return other->comp == (t->kind == RF_RC_ARRAY ? RF_RA_ARRAY_COMP : RF_RA_OBJECT_COMP);
 	default:
 		return true;
 	}
@@ -125,7 +127,7 @@ static bool can_give(const struct rf_rc_term *t, const struct rf_rc_term *other)
 
 static bool ready_eq(const struct rf_rc_term *a, const struct rf_rc_term *b)
 {
-	if (!can_give(a, b) || !can_give(b, a))
+	if (!can_give(a, b, true) || !can_give(b, a, false))
 		return rf_rc_ready_value(a) && rf_rc_ready_value(b);
 	return (rf_rc_ready_value(a) && rf_rc_ready_pattern(b)) || (rf_rc_ready_value(b) && rf_rc_ready_pattern(a));
 }

@@ -1063,13 +1063,16 @@ struct rf_rc_body *rf_rc_body(struct rf_rc *c, struct rf_rc_scope *s, const stru
 	return body_with(c, s, b, &used);
 }
 
-/* A reference whose keys may be given values by walking it. */
+/* Has a reference whose keys may be given values by walking it. */
 static bool may_bind(const struct rf_rc_term *t)
 {
-	for (uint32_t i = 1; t->kind == RF_RC_REF && i < t->n; i++)
-		if ((t->item[i]->kind == RF_RC_VAR && !t->item[i]->var->wild) || t->item[i]->kind == RF_RC_ARRAY ||
-		    t->item[i]->kind == RF_RC_OBJECT)
+	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++) {
+		const struct rf_rc_term *part = t->item[i];
+		bool open = (part->kind == RF_RC_VAR && !part->var->wild) || part->kind == RF_RC_ARRAY || part->kind == RF_RC_OBJECT;
+
+		if ((t->kind == RF_RC_REF && i > 0 && open) || may_bind(part))
 			return true;
+	}
 	return false;
 }
 
@@ -1077,8 +1080,6 @@ void rf_rc_in_body(struct rf_rc *c, struct rf_rc_body *b, struct rf_rc_term *t)
 {
 	struct rf_rc_goal *g;
 
-	for (uint32_t i = 0; t && t->kind != RF_RC_COMP && i < t->n; i++)
-		rf_rc_in_body(c, b, t->item[i]);
 	if (!t || !may_bind(t))
 		return;
 	t->late = var_term(c, rf_rc_temp(c), t->loc);
