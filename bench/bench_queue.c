@@ -572,12 +572,16 @@ static const struct rf_queues_config sim_config = { .half_life_ms = 365 * DAY,
 						    .reserve_members = 2,
 						    .reserve_most = 16 };
 
-static void make_sim(struct sim *s, const struct trace *t, int machines)
+/* Gangs of so many cards and more are reserved for. */
+static void make_sim(struct sim *s, const struct trace *t, int machines, int64_t members)
 {
+	struct rf_queues_config c = sim_config;
+
+	c.reserve_members = members;
 	memset(s, 0, sizeof(*s));
 	s->every = HOUR / 6;
 	make_pool(&s->p, machines);
-	s->qs = make(machines * PER_MACHINE, &sim_config);
+	s->qs = make(machines * PER_MACHINE, &c);
 	for (int i = 0; i < t->n_tenants; i++)
 		s->leaves[i] = put(s->qs, t->tenants[i], "", 0);
 }
@@ -708,13 +712,13 @@ static void sim_end(struct sim *s, struct job *j)
 	rf_queues_changed(s->qs, 1 << CARDS);
 }
 
-static void run_queues(struct trace *t, int machines)
+static void run_queues(struct trace *t, int machines, int64_t members)
 {
 	static struct sim s;
 	size_t next = 0;
 	double began = seconds();
 
-	make_sim(&s, t, machines);
+	make_sim(&s, t, machines, members);
 	while (next < t->n || s.p.n_running > 0) {
 		struct job *e = next_end(&s.p);
 		int64_t now;
@@ -794,15 +798,20 @@ static void bench_waits(struct trace *t, int machines)
 	run_fifo(t, machines);
 	fifo = measure(t, machines);
 	tell("fifo", &fifo);
-	reset(t);
-	run_queues(t, machines);
-	ours = measure(t, machines);
-	tell("queues", &ours);
-	printf("    p99 wait of the large: %.3f of fifo's\n", ours.large_p99 / fifo.large_p99);
+	for (int64_t members = 16; members >= 2; members -= 14) {
+		reset(t);
+		run_queues(t, machines, members);
+		ours = measure(t, machines);
+		tell("queues", &ours);
+		printf("    p99 wait of the large: %.3f of fifo's, with reservations for %lld "
+		       "cards and more\n",
+		       ours.large_p99 / fifo.large_p99, (long long)members);
+	}
 }
 
 /* Everybody always has work: each tenant's own jobs, over and over, `ahead` of them waiting. */
-static void bench_shares(struct trace *t, int machines, int64_t days, bool own_jobs)
+static void bench_shares(struct trace *t, int machines, int64_t days, int64_t members,
+			 bool own_jobs)
 {
 	static struct sim s;
 	static struct job jobs[4096];
@@ -816,7 +825,7 @@ static void bench_shares(struct trace *t, int machines, int64_t days, bool own_j
 	for (size_t i = 0; i < t->n; i++)
 		rf_vec_push(&own[t->jobs[i].tenant], &t->jobs[i]);
 	memset(jobs, 0, sizeof(jobs));
-	make_sim(&s, t, machines);
+	make_sim(&s, t, machines, members);
 	for (size_t i = 0; i < RF_COUNT(jobs); i++)
 		free_jobs[n_free++] = RF_COUNT(jobs) - 1 - i;
 	while (now < end) {
@@ -860,8 +869,9 @@ static void bench_shares(struct trace *t, int machines, int64_t days, bool own_j
 		sum += used[k];
 		rf_vec_done(&own[k]);
 	}
-	printf("S16 shares, all backlogged with %s jobs, %lld days:",
-	       own_jobs ? "their own" : "the same", (long long)days);
+	printf("S16 shares, all backlogged with %s jobs, %lld days, reservations for %lld cards "
+	       "and more:",
+	       own_jobs ? "their own" : "the same", (long long)days, (long long)members);
 	for (int k = 0; k < t->n_tenants; k++) {
 		double error = used[k] / sum * t->n_tenants - 1;
 
@@ -895,8 +905,9 @@ int main(int argc, char **argv)
 		return 1;
 	read_trace(argv[1], &t);
 	bench_waits(&t, machines);
-	bench_shares(&t, machines, days, false);
-	bench_shares(&t, machines, days, true);
+	bench_shares(&t, machines, days, 16, false);
+	bench_shares(&t, machines, days, 2, false);
+	bench_shares(&t, machines, days, 2, true);
 	free(t.jobs);
 	return 0;
 }

@@ -149,7 +149,7 @@ const struct rf_verb RF_VERB_SIMULATE = {
 	.details = "The files have the layout of Alibaba's GPU cluster trace of 2023. Every pod of the file comes once, in\n"
 		   "random order, then more are drawn from it until their cards reach the load; none leaves. Printed is\n"
 		   "what share of all cards was granted in the end, how many decisions were made per second, and how\n"
-		   "many pods found no place, by size.\n",
+		   "many pods found no place, by size.",
 	RF_VERB_OPTS(OPTS),
 	.run = run,
 };
