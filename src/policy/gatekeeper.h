@@ -35,8 +35,8 @@ void rf_gk_free(struct rf_gk *gk); /* NULL is allowed */
 RF_DEFINE_AUTO_PTR(gk);
 
 /* A ConstraintTemplate or a Constraint (whose template must be there). One of the same name is replaced;
- * with an error everything stays as it was. Parameters are checked against the template's schema by type
- * and get its defaults. Copied. */
+ * with an error everything stays as it was. Parameters are checked against the template's schema (types,
+ * enum, required, bounds, pattern) and get its defaults. Copied. */
 int rf_gk_add(struct rf_gk *gk, const struct rf_json *object, struct rf_err *err);
 /* name empty: the template of that kind, with all its constraints. RF_NOT_FOUND. */
 int rf_gk_remove(struct rf_gk *gk, struct rf_str kind, struct rf_str name, struct rf_err *err);

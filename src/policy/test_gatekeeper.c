@@ -241,6 +241,52 @@ static void libs_and_code_with_a_version(void **state)
 	assert_string_equal(ask(b, POD("p", "a", "")), "new deny x! {}");
 }
 
+/* The same template with more in its schema. */
+#define STRICT                                                                                     \
+	TEMPLATE_HEAD("Strict", "strict")                                                          \
+	"            size: {type: integer, minimum: 2, maximum: 8, exclusiveMaximum: true}\n"      \
+	"            mode: {type: string, enum: [open, closed]}\n"                                 \
+	"            code: {type: string, pattern: '^[a-z]+$', minLength: 2, maxLength: 4}\n"      \
+	"            few: {type: array, minItems: 1, maxItems: 2}\n"                               \
+	"            rule: {type: object, required: [name]}\n"                                     \
+	"  targets:\n"                                                                             \
+	"  - target: admission.k8s.gatekeeper.sh\n"                                                \
+	"    rego: |\n"                                                                            \
+	"      package strict\n"                                                                   \
+	"      violation[{\"msg\": \"m\"}] { false }\n"
+
+static void parameters_are_held_to_the_schema(void **state)
+{
+	static const struct {
+		const char *parameters, *why; /* NULL: they fit */
+	} row[] = {
+		{ "size: 2, mode: open, code: 'ab', few: [1], rule: {name: x}", NULL },
+		{ "size: 1", "size must be at least 2" },
+		{ "size: 8", "size must be at most 8 and not that" },
+		{ "size: 7", NULL },
+		{ "mode: ajar", "mode must be one of [\"open\",\"closed\"]" },
+		{ "code: 'A'", "code has 1 characters, must have at least 2" },
+		{ "code: 'abcde'", "code has 5 characters, must have at most 4" },
+		{ "code: 'äöü'", "code must match ^[a-z]+$" },
+		{ "code: 'Ab'", "code must match ^[a-z]+$" },
+		{ "few: []", "few has 0 items, must have at least 1" },
+		{ "few: [1, 2, 3]", "few has 3 items, must have at most 2" },
+		{ "rule: {}", "rule must have name" },
+	};
+	struct bench *b = *state;
+
+	assert_int_equal(add(b, STRICT), 0);
+	for (size_t i = 0; i < RF_COUNT(row); i++) {
+		char text[512];
+		int r;
+
+		snprintf(text, sizeof(text), CONSTRAINT("Strict", "s", "parameters: {%s}"), row[i].parameters);
+		r = add(b, text);
+		if (r != (row[i].why ? -RF_INVALID : 0) || (row[i].why && !strstr(b->err.msg, row[i].why)))
+			fail_msg("%s: %s", row[i].parameters, b->err.msg);
+	}
+}
+
 static void what_is_wrong_is_refused_and_changes_nothing(void **state)
 {
 	struct bench *b = *state;
@@ -589,6 +635,7 @@ int main(void)
 		TEST(what_violations_hold_is_bounded),
 		TEST(scoped_actions_depend_on_who_asks),
 		TEST(libs_and_code_with_a_version),
+		TEST(parameters_are_held_to_the_schema),
 		TEST(what_is_wrong_is_refused_and_changes_nothing),
 		TEST(an_error_is_a_violation),
 		TEST(kinds_names_scopes_and_namespaces_choose),
