@@ -1,4 +1,4 @@
-/* Shared by gatekeeper.c, match.c and suite.c. */
+/* Shared by gatekeeper.c, match.c, parameters.c and suite.c. */
 #ifndef RF_POLICY_GATEKEEPER_PRIVATE_H
 #define RF_POLICY_GATEKEEPER_PRIVATE_H
 
@@ -30,6 +30,10 @@ struct rf_gk_subject {
 	struct rf_rv labels;
 	struct rf_rv namespace_object; /* null: not known */
 };
+
+/* Holds v to the schema and adds the defaults of what is missing (parameters.c). name: what v is called. */
+int rf_gk_fit(struct rf_arena *a, const struct rf_json *schema, struct rf_json *v, struct rf_str name,
+	      struct rf_err *err);
 
 /* A constraint's spec.match, read once. Lists are null where nothing was said: everything fits. */
 struct rf_gk_match {
