@@ -60,11 +60,9 @@ static struct au_rego *rego_of(struct rf_audit *x)
 static void take_rego(struct rf_audit *x, struct rf_str file, struct rf_str text)
 {
 	struct au_rego *r = rego_of(x);
-	/* Rules with "if" are v1 only, so a module without the word is read as of before 1.0. */
-	bool v1 = rf_str_contains(text, RF_LIT(" if ")) || rf_str_contains(text, RF_LIT("rego.v1"));
 	struct rf_rego_source s = { .file = rf_arena_str(&r->a, file),
 				    .text = rf_arena_str(&r->a, text),
-				    .version = v1 ? RF_RA_V1 : RF_RA_V0 };
+				    .version = rf_rego_version_of(file, text) };
 
 	rf_vec_push(&r->source, s);
 }

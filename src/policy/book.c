@@ -207,25 +207,6 @@ static int complain(const struct rf_ra_errors *errors, struct rf_err *err)
 	return rf_fail(err, RF_INVALID, "%.*s", RF_STR(rf_str_trim(rf_buf_str(&text))));
 }
 
-static bool got_further(const struct rf_ra_errors *x, const struct rf_ra_errors *y)
-{
-	return x->n > 0 && y->n > 0 && x->error[0].loc.at > y->error[0].loc.at;
-}
-
-/* Modules do not say which Rego they are in, and both are in use: v1 if it can be read as such, else v0. If
- * neither, the reader that came further knows better what is wrong, and will say so when they are compiled. */
-static void read_version(struct rf_rego_source *s)
-{
-	rf_auto(arena) a = RF_ARENA_CAPPED(SCRATCH_MAX);
-	struct rf_ra_errors v1 = { .arena = &a }, v0 = { .arena = &a };
-	struct rf_ra_module *m;
-
-	s->version = RF_RA_V1;
-	if (rf_ra_parse(&a, s->file, s->text, RF_RA_V1, &m, &v1) < 0 &&
-	    (rf_ra_parse(&a, s->file, s->text, RF_RA_V0, &m, &v0) == 0 || got_further(&v0, &v1)))
-		s->version = RF_RA_V0;
-}
-
 static int read_map(struct rf_book_version *v, struct rf_err *err)
 {
 	const struct rf_json *data = rf_json_at(v->object, "data");
@@ -243,7 +224,7 @@ static int read_map(struct rf_book_version *v, struct rf_err *err)
 		s->file = rf_arena_printf(&v->arena, "%.*s/%.*s", RF_STR(name),
 					  RF_STR(data->members[i].key));
 		s->text = rf_json_str(data->members[i].value);
-		read_version(s);
+		s->version = rf_rego_version_of(s->file, s->text);
 	}
 	return 0;
 }

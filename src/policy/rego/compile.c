@@ -619,6 +619,24 @@ int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_er
 	return 0;
 }
 
+static bool got_further(const struct rf_ra_errors *x, const struct rf_ra_errors *y)
+{
+	return x->n > 0 && y->n > 0 && x->error[0].loc.at > y->error[0].loc.at;
+}
+
+/* If it is neither, the reader that came further knows better what is wrong, and will say so when it is compiled. */
+enum rf_ra_version rf_rego_version_of(struct rf_str file, struct rf_str text)
+{
+	rf_auto(arena) a = RF_ARENA_CAPPED((size_t)64 << 20);
+	struct rf_ra_errors v1 = { .arena = &a }, v0 = { .arena = &a };
+	struct rf_ra_module *m;
+
+	if (rf_ra_parse(&a, file, text, RF_RA_V1, &m, &v1) < 0 &&
+	    (rf_ra_parse(&a, file, text, RF_RA_V0, &m, &v0) == 0 || got_further(&v0, &v1)))
+		return RF_RA_V0;
+	return RF_RA_V1;
+}
+
 struct rf_rego *rf_rego_ref(struct rf_rego *r)
 {
 	__atomic_add_fetch(&r->refs, 1, __ATOMIC_RELAXED);

@@ -34,6 +34,8 @@ int rf_rego_compile_plain(const struct rf_rego_source *source, size_t n, const s
 /* Only looks for errors, and for more of them than OPA needs to run a policy (its strict mode): imports,
  * variables and arguments nobody uses, deprecated builtins. */
 int rf_rego_check(const struct rf_rego_source *source, size_t n, struct rf_ra_errors *errors);
+/* Modules do not say which Rego they are in, and both are in use: v1 if it can be read as such, else v0. */
+enum rf_ra_version rf_rego_version_of(struct rf_str file, struct rf_str text);
 struct rf_rego *rf_rego_ref(struct rf_rego *r);
 void rf_rego_unref(struct rf_rego *r); /* NULL is allowed */
 
