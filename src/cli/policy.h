@@ -55,6 +55,11 @@ int rf_policy_parse_value(struct rf_arena *a, const char *path, struct rf_str te
 int rf_policy_walk(struct rf_arena *a, const char *path, struct rf_str suffix,
 		   int (*fn)(void *arg, const char *file, struct rf_err *err), void *arg, struct rf_err *err);
 
+/* --- policy_bench.c --- */
+
+/* "what   mean ... us   p50 ... us   p99 ... us"; sorts them. */
+void rf_policy_print_times(const char *what, int64_t *ns, int64_t n);
+
 /* --- policy.c --- */
 
 /* Compiles; errors go to standard error, and the answer says how many. */

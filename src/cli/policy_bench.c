@@ -125,11 +125,22 @@ static int by_size(const void *x, const void *y)
 	return a < b ? -1 : a > b;
 }
 
+void rf_policy_print_times(const char *what, int64_t *ns, int64_t n)
+{
+	double sum = 0;
+
+	qsort(ns, (size_t)n, sizeof(*ns), by_size);
+	for (int64_t i = 0; i < n; i++)
+		sum += (double)ns[i];
+	printf("%-28s mean %9.2f us   p50 %9.2f us   p99 %9.2f us\n", what, sum / (double)n / 1e3,
+	       (double)ns[(n - 1) / 2] / 1e3, (double)ns[(n - 1) * 99 / 100] / 1e3);
+}
+
 static int measure(const struct bench *b, int64_t *ns, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_CAPPED(RF_POLICY_MEMORY);
 	const struct rf_clock *clock = rf_clock_system();
-	int64_t n = rf_policy_opt.count, sum = 0;
+	int64_t n = rf_policy_opt.count;
 	size_t violations = 0;
 
 	for (int64_t i = -n / 10; i < n; i++) { /* the first tenth warms up */
@@ -139,13 +150,11 @@ static int measure(const struct bench *b, int64_t *ns, struct rf_err *err)
 		if (judge(b, &a, &violations, err) < 0)
 			return -err->code;
 		if (i >= 0)
-			sum += ns[i] = rf_mono_ns(clock) - start;
+			ns[i] = rf_mono_ns(clock) - start;
 	}
-	qsort(ns, (size_t)n, sizeof(*ns), by_size);
 	printf("%zu templates, %zu constraints, %zu bytes of review, %zu violations\n", b->templates, b->constraints,
 	       b->text.n, violations);
-	printf("parsed and judged            mean %8.1f us   p50 %8.1f us   p99 %8.1f us\n",
-	       (double)sum / (double)n / 1e3, (double)ns[(n - 1) / 2] / 1e3, (double)ns[(n - 1) * 99 / 100] / 1e3);
+	rf_policy_print_times("parsed and judged", ns, n);
 	return 0;
 }
 

@@ -176,13 +176,6 @@ int rf_policy_eval(struct rf_arena *a, int argc, char **argv, struct rf_err *err
 
 /* --- bench --- */
 
-static int by_size(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-
-	return a < b ? -1 : a > b;
-}
-
 /* One evaluation in nanoseconds, in ret. */
 static int once(struct asked *k, struct rf_arena *arena, bool parse, int64_t *ret, struct rf_err *err)
 {
@@ -212,9 +205,7 @@ static int measure(struct asked *k, bool parse, int64_t *ns, const char *what, s
 		if (once(k, &arena, parse, &ns[i], err) < 0)
 			return -err->code;
 	}
-	qsort(ns, (size_t)n, sizeof(*ns), by_size);
-	printf("%-28s p50 %10lld ns   p99 %10lld ns\n", what, (long long)ns[(n - 1) / 2],
-	       (long long)ns[(n - 1) * 99 / 100]);
+	rf_policy_print_times(what, ns, n);
 	return 0;
 }
 

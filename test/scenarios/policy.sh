@@ -110,8 +110,14 @@ cp broken.rego broken.before
 refuses "fmt -w leaves alone what it cannot read" "cannot be read as Rego" policy fmt -w broken.rego
 check "byte for byte" cmp broken.rego broken.before
 
-says "bench measures evaluations" "evaluation                   p50" policy bench -d pods -i pod.yaml data.pods.deny --count 20
-says "with the input's parsing too" "input parsed and evaluation  p50" policy bench -d pods -i pod.yaml data.pods.deny --count 20
+# timed WHAT command...: it prints a line with mean, p50 and p99 of that
+timed() {
+	local what=$1
+	shift
+	"$@" | grep -Eq "^$what +mean +[0-9.]+ us +p50 +[0-9.]+ us +p99 +[0-9.]+ us$"
+}
+check "bench measures evaluations" timed "evaluation" policy bench -d pods -i pod.yaml data.pods.deny --count 20
+check "with the input's parsing too" timed "input parsed and evaluation" policy bench -d pods -i pod.yaml data.pods.deny --count 20
 refuses "bench wants a sane count" "--count is 1 to" policy bench 1 --count 0
 
 cat >cases/v1/first/a.yaml <<'END'
