@@ -52,11 +52,48 @@ struct rf_sched_device {
 	struct rf_str fault; /* why it is not to be used; empty: healthy */
 	int64_t memory;	     /* bytes */
 	int64_t milli;	     /* compute: 1000 */
+	uint8_t island;	     /* cards joined by NVLink have the same */
+	uint8_t numa;
+	bool sliced; /* in MIG mode, and stays so: slices only */
+	bool fixed;  /* never in MIG mode: no slices */
 };
 
 struct rf_sched_container {
 	struct rf_str name;
 	struct rf_gpu_ask ask;
+};
+
+/* One demand on a label. */
+struct rf_sched_match {
+	struct rf_str key;
+	enum rf_sched_op { RF_SCHED_IN, RF_SCHED_NOT_IN, RF_SCHED_EXISTS, RF_SCHED_ABSENT, RF_SCHED_GT, RF_SCHED_LT } op;
+	struct rf_str *values;
+	size_t n_values;
+};
+
+/* All of them hold. On a node "metadata.name" is a key, too. */
+struct rf_sched_term {
+	struct rf_sched_match *all;
+	size_t n;
+	int64_t weight; /* of a preference: 1 to 100 */
+};
+
+/* Pod affinity and anti-affinity. Only pods of the same tenant are seen, whatever namespaces it names: a
+ * tenant's words must not move another's pods. */
+struct rf_sched_near {
+	bool apart;		     /* anti-affinity */
+	struct rf_str topology; /* key of a node's label */
+	struct rf_sched_term labels; /* of the other pods; n 0: none, unless any */
+	bool any; /* an empty selector: every pod */
+	struct rf_str *namespaces; /* none, and not all_namespaces: the pod's own */
+	size_t n_namespaces;
+	bool all_namespaces; /* the tenant's */
+};
+
+struct rf_sched_spread {
+	struct rf_str topology;
+	int64_t max_skew, min_domains;
+	struct rf_sched_term labels;
 };
 
 struct rf_sched_pod {
@@ -79,6 +116,60 @@ struct rf_sched_pod {
 	size_t n_tolerations;
 	struct rf_sched_amount *more; /* requests */
 	size_t n_more;
+	struct rf_sched_pair *labels;
+	size_t n_labels;
+	struct rf_sched_term *node_terms; /* required node affinity: one of them; n 0: any node */
+	size_t n_node_terms;
+	struct rf_sched_term *prefers; /* preferred node affinity */
+	size_t n_prefers;
+	struct rf_sched_near *nears; /* required */
+	size_t n_nears;
+	struct rf_sched_spread *spreads; /* whenUnsatisfiable: DoNotSchedule */
+	size_t n_spreads;
+	struct rf_str queue;	/* empty: its tenant's own */
+	struct rf_str group;	/* PodGroup of its namespace; empty: alone */
+	struct rf_str models;	/* card models that will do, separated by '|'; empty: any */
+	bool one_island;	/* its whole cards joined by NVLink */
+	bool pinned;		/* not to be evicted: must fit into what is guaranteed */
+	bool gated;		/* spec.schedulingGates: not to be looked at yet */
+	int64_t min_run_ms, run_limit_ms; /* 0: none */
+	int64_t started_ms;	/* bound; 0: not known */
+	int64_t grace_ms;	/* terminationGracePeriodSeconds */
+};
+
+/* A gang: pods of a namespace that name it. Elastic above min. */
+struct rf_sched_group {
+	struct rf_str ns, name;
+	int64_t rv;
+	int64_t min, created_ms;
+	struct rf_str queue; /* empty: its tenant's own */
+	struct rf_str topology; /* all members on nodes with one value of this label; empty: anywhere */
+	bool pinned;
+	int64_t min_run_ms, run_limit_ms;
+	bool started; /* min members were bound once: what is missing since then is no half-made gang */
+};
+
+struct rf_sched_quota {
+	struct rf_str resource; /* "cards", "cards/<model>", "share-bytes", "share-milli", "mig/<profile>", "cpu", "memory" */
+	int64_t guaranteed, limit, lending, borrowing; /* -1: not given (0, none, all, any) */
+};
+
+/* Queues form a tree. A leaf belongs to one tenant, whose pods alone may wait there; a queue above others to
+ * none. Every tenant has one of its own name. */
+struct rf_sched_queue {
+	struct rf_str name, parent; /* parent empty: the top */
+	struct rf_str tenant;
+	int64_t weight;
+	struct rf_sched_quota *quotas;
+	size_t n_quotas;
+};
+
+/* A PodDisruptionBudget: how many of its pods may be evicted now. */
+struct rf_sched_budget {
+	struct rf_str ns, name;
+	struct rf_sched_term labels;
+	bool any;
+	int64_t allowed;
 };
 
 /* One device for one container. */
@@ -86,6 +177,8 @@ struct rf_sched_grant {
 	struct rf_str container, device;
 	int64_t bytes, milli;
 	bool whole; /* quota counts it as a card; else its bytes */
+	struct rf_str profile; /* a MIG slice: "1g.10gb"; its place on the card: */
+	int64_t start;
 };
 
 /* What a ResourceClaim object holds. It holds until the object is gone. */

@@ -51,10 +51,12 @@ struct rf_gpu_ask {
 	const char *name;      /* of a container: the resource the cards were asked for with; else NULL */
 	int64_t share_bytes;   /* 0: no share */
 	int64_t share_milli;   /* compute of the share in thousandths; 0: none reserved */
+	int64_t slices;        /* MIG slices */
+	struct rf_str profile; /* of the slices, "1g.10gb" */
 };
 static inline bool rf_gpu_ask_any(const struct rf_gpu_ask *ask)
 {
-	return ask->cards > 0 || ask->share_bytes > 0;
+	return ask->cards > 0 || ask->share_bytes > 0 || ask->slices > 0;
 }
 /* Checks the rules: whole cards or a share, not both in one container; compute 1 to 100 and only with
  * memory; requests, where given, equal limits; init containers may not ask. */

@@ -1,0 +1,48 @@
+/* evict: what has to go so that a waiting workload can be placed, with proof: the plan that is returned was
+ * carried out on the fleet by the very function that will place it (gang.h), and undone. Minimal: none of its
+ * victims can be left out. Never: work within its guarantee, pinned work, work within its minimum run time, a
+ * gang below its minimum (it goes as a whole then), pods whose disruption budget is used up.
+ *
+ * Two claims: reclaim (another queue's work over its guarantee or fair share, queue.h) and priority (work of
+ * the same leaf queue with a lower priority). */
+#ifndef RF_SCHED_EVICT_H
+#define RF_SCHED_EVICT_H
+
+#include "sched/gang.h"
+#include "sched/queue.h"
+
+struct rf_evict_member {
+	uint64_t hold;
+	void *user;   /* the caller's pod */
+	bool leaving; /* is being deleted already: its place counts as free soon, at no cost */
+};
+
+/* What the planner needs of the caller. */
+struct rf_evict_world {
+	struct rf_fleet *fleet;
+	struct rf_queues *queues;
+	/* The members of running work, those to go first first. The array lives until the next call. */
+	size_t (*members)(void *ctx, const struct rf_workload *w, const struct rf_evict_member **ret);
+	/* May these go together (disruption budgets)? */
+	bool (*may_go)(void *ctx, const struct rf_evict_member *const *go, size_t n);
+	void *ctx;
+	enum rf_reclaim policy;
+	size_t most; /* victims */
+};
+
+struct rf_evict_plan {
+	const struct rf_evict_member **go; /* in the arena */
+	size_t n;
+	struct rf_fleet_place *places; /* where the gang's members then go; n_places members */
+	size_t n_places;
+	bool by_priority;
+	uint64_t potential; /* falls with each plan that is carried out while nothing new comes */
+};
+
+/* False: there is no such plan. */
+bool rf_evict_plan(const struct rf_evict_world *world, struct rf_workload *w, const struct rf_gang *gang, int64_t now,
+		   struct rf_arena *a, struct rf_evict_plan *ret);
+/* Does the plan still hold with what is left of its victims, and with `places` taken by others since? */
+bool rf_evict_holds(const struct rf_evict_world *world, const struct rf_gang *gang, const struct rf_evict_plan *plan);
+
+#endif

@@ -1,0 +1,58 @@
+/* wish: what pods say about nodes and about each other, as sets of nodes (the fleet's classes): node selectors
+ * and affinity, taints and tolerations, resources counted by name, pod affinity and anti-affinity, topology
+ * spread. Pods that wish the same share a class, kept as nodes come and go; what depends on where other pods
+ * are is worked out when asked. */
+#ifndef RF_SCHED_WISH_H
+#define RF_SCHED_WISH_H
+
+#include "sched/fleet.h"
+#include "sched/sched.h"
+
+struct rf_wishes;
+struct rf_wishes *rf_wishes_new(struct rf_fleet *f);
+void rf_wishes_free(struct rf_wishes *w);
+
+/* node: the fleet's handle. */
+void rf_wishes_put_node(struct rf_wishes *w, uint32_t node, const struct rf_sched_node *n);
+void rf_wishes_del_node(struct rf_wishes *w, uint32_t node);
+
+/* The wish of a pod: copied, shared with pods that wish the same, counted. */
+struct rf_wish;
+struct rf_wish *rf_wish_of(struct rf_wishes *w, const struct rf_sched_pod *p, struct rf_str tenant);
+void rf_wish_drop(struct rf_wishes *w, struct rf_wish *wish);
+/* What such a pod asks for besides cards and place: equal for equal wishes, for request classes. */
+uint64_t rf_wish_id(const struct rf_wish *wish);
+/* Depends on other pods, or on resources counted by name: its class must be asked for before each placement. */
+bool rf_wish_moves(const struct rf_wish *wish);
+/* Where it may go now. preferred: where its preferences hold as well (try it first if there are any). The
+ * class of a wish that moves is valid until the next call for one that moves. */
+uint32_t rf_wish_class(struct rf_wishes *w, struct rf_wish *wish, bool preferred);
+bool rf_wish_prefers(const struct rf_wish *wish);
+
+/* A pod of this wish runs there, or does not any more: counts for the others'. */
+void rf_wish_on(struct rf_wishes *w, struct rf_wish *wish, uint32_t node);
+void rf_wish_off(struct rf_wishes *w, struct rf_wish *wish, uint32_t node);
+
+/* Domains of a label's key, by node handle; RF_FLEET_NONE: the node has no such label. Valid until a node changes. */
+const uint32_t *rf_wishes_domains(struct rf_wishes *w, struct rf_str key, size_t *ret_n);
+
+/* Moves on when something changed that may help this wish. */
+uint64_t rf_wish_version(const struct rf_wishes *w, const struct rf_wish *wish);
+
+/* Nodes by why they will not do, the first reason of each. */
+enum rf_wish_unfit {
+	RF_WISH_FITS,
+	RF_WISH_NODE,	  /* another node than the only one */
+	RF_WISH_OS,
+	RF_WISH_SELECTOR,
+	RF_WISH_AFFINITY,
+	RF_WISH_TAINT,	  /* one it does not tolerate */
+	RF_WISH_RESOURCE, /* one of those counted by name */
+	RF_WISH_APART,	  /* anti-affinity, its own or that of a pod there */
+	RF_WISH_NEAR,	  /* affinity to pods that are not there */
+	RF_WISH_SPREAD,
+	RF_WISH_UNFITS
+};
+void rf_wish_why(struct rf_wishes *w, struct rf_wish *wish, uint32_t ret[RF_WISH_UNFITS]);
+
+#endif
