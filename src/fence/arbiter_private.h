@@ -53,6 +53,7 @@ struct rf_member {
 	int64_t loiters;     /* since when it waits without work; 0: it does not */
 	int64_t seen_ns;     /* sum of what the seats have told so far */
 	int64_t finished_ns; /* of it, of work that ended */
+	uint32_t launches;   /* so many when some ended last */
 	int64_t lent;	     /* charged for work that has not: so much may be taken back */
 	int64_t cut;	     /* told by several processes at once, and not charged */
 	int64_t missed;	     /* passed while it worked, and not charged */

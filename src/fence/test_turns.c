@@ -20,14 +20,17 @@
 struct program {
 	int64_t kernel;
 	int64_t every; /* 0: all the time */
+	int64_t gap;   /* it needs so long to see that it is done and to launch again */
 	int64_t jitter;
+	size_t hiccup; /* every so many times it comes late */
 	int64_t start, stop;
 	/* inside */
 	int64_t inflight; /* what was launched and is not done */
-	int64_t busy_from, gpu_ns, next_at, came_at;
+	int64_t busy_from, gpu_ns, next_at, came_at, ready_at, due, late;
 	int64_t done_work; /* what the card has done for it */
 	int64_t waits[4096];
 	size_t n_waits;
+	uint32_t launches;
 	bool wants;
 	bool stopped; /* says what it said last, and does nothing */
 	/* What it says instead of the truth, which is there already. It keeps to the gate all the same. */
@@ -49,6 +52,7 @@ struct stage {
 	int runs;	 /* whose work the card does; -1: nobody's */
 	int64_t switching, sliced;
 	int64_t switch_cost;
+	bool together; /* MPS: kernels of all, one after the other, and no switching */
 };
 
 static void nobody(struct rf_gate_card *g)
@@ -104,6 +108,7 @@ static void publish(struct stage *s, struct program *p)
 	seat->busy_from = (uint64_t)p->busy_from;
 	seat->busy_until = p->busy_from ? (uint64_t)(s->now + p->inflight) : 0;
 	seat->gpu_ns = (uint64_t)p->gpu_ns;
+	seat->launches = p->launches;
 	if (p->lie)
 		p->lie(p, s->now, seat);
 }
@@ -116,6 +121,10 @@ static void act(struct stage *s, struct program *p)
 	if (p->stopped)
 		return;
 	if (s->now < p->start || s->now >= p->stop || (p->every && s->now < p->next_at)) {
+		p->wants = false;
+		return;
+	}
+	if (s->now < p->ready_at) {
 		p->wants = false;
 		return;
 	}
@@ -132,6 +141,7 @@ static void act(struct stage *s, struct program *p)
 	p->wants = false;
 	while (p->inflight == 0 || p->inflight + p->kernel <= depth) {
 		p->inflight += p->kernel;
+		p->launches++;
 		if (p->busy_from == 0) {
 			p->busy_from = s->now;
 			if (p->gate.tell & RF_TELL_BEGIN)
@@ -146,14 +156,31 @@ static void finish(struct stage *s, struct program *p)
 {
 	p->gpu_ns += s->now - p->busy_from;
 	p->busy_from = 0;
+	p->ready_at = s->now + p->gap;
 	if (p->every) {
 		if (p->n_waits < RF_COUNT(p->waits))
 			p->waits[p->n_waits++] = s->now - p->came_at;
-		p->next_at = p->came_at + p->every + (p->jitter ? rand() % p->jitter : 0);
+		p->late += p->due ? p->came_at - p->due : 0;
+		p->next_at = p->came_at - p->late + p->every + (p->jitter ? rand() % p->jitter : 0);
+		p->late = 0;
+		p->due = 0;
+		if (p->hiccup && p->n_waits % p->hiccup == 0) { /* once, and then in step again */
+			p->due = p->next_at;
+			p->next_at += 900 * RF_US;
+		}
 		p->came_at = 0;
 	}
 	if (p->gate.tell & RF_TELL_END)
 		ring(s);
+}
+
+static bool is_next(const struct stage *s)
+{
+	const struct program *p = s->runs < 0 ? NULL : &s->program[s->runs];
+
+	if (!p || p->inflight == 0)
+		return true;
+	return s->together ? p->inflight % p->kernel == 0 : s->now - s->sliced >= SLICE;
 }
 
 /* The card works on one program's queue until it is empty or its slice is over. */
@@ -161,13 +188,13 @@ static void work(struct stage *s)
 {
 	struct program *p;
 
-	if (s->runs < 0 || s->program[s->runs].inflight == 0 || s->now - s->sliced >= SLICE) {
+	if (is_next(s)) {
 		for (unsigned i = 1; i <= s->n; i++) {
 			int next = (int)(((unsigned)(s->runs < 0 ? 0 : s->runs) + i) % s->n);
 
 			if (s->program[next].inflight == 0)
 				continue;
-			if (next != s->runs)
+			if (next != s->runs && !s->together)
 				s->switching = s->now + s->switch_cost;
 			s->runs = next;
 			s->sliced = s->now;
@@ -272,25 +299,48 @@ static int by_size(const void *a, const void *b)
 
 static void who_uses_little_waits_for_one_kernel(void **state RF_UNUSED)
 {
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 16; i++) {
 		bool burst = i & 1, regular = i & 2;
 		struct stage *s = open_stage();
 		struct program *hog = enter(s, 500, burst, RF_MS);
 		struct program *light = enter(s, 500, false, 200 * RF_US);
 		int64_t p99;
 
+		s->together = hog->member.spatial = light->member.spatial = i & 4;
 		light->every = 10 * RF_MS + 130 * RF_US; /* so that it meets the hog everywhere */
 		light->jitter = regular ? 0 : 5 * RF_MS;
+		hog->gap = i & 8 ? 60 * RF_US : 0;
 		light->start = s->now + 100 * RF_MS;
 		play(s, 20000 * RF_MS);
 		qsort(light->waits, light->n_waits, sizeof(light->waits[0]), by_size);
 		assert_true(light->n_waits > 1200);
 		p99 = light->waits[light->n_waits * 99 / 100];
-		if (p99 > (regular ? 500 : 1400) * RF_US)
+		if (p99 > (regular ? 450 : 1400) * RF_US)
 			fail_msg("p99 is %lld us", (long long)(p99 / RF_US));
 		assert_true(share_of(hog, 0, 20000 * RF_MS) >= (burst ? 75 : 48.5));
 		close_stage(s);
 	}
+}
+
+/* Few of those that come late meet the hog; what counts is that the next ones do not. */
+static void who_is_late_once_is_still_expected(void **state RF_UNUSED)
+{
+	struct stage *s = open_stage();
+	struct program *hog = enter(s, 500, true, RF_MS);
+	struct program *light = enter(s, 500, false, 200 * RF_US);
+	size_t slow = 0;
+
+	hog->gap = 60 * RF_US;
+	s->together = hog->member.spatial = light->member.spatial = true;
+	light->every = 10 * RF_MS + 130 * RF_US;
+	light->hiccup = 20;
+	light->start = s->now + 100 * RF_MS;
+	play(s, 20000 * RF_MS);
+	for (size_t i = 0; i < light->n_waits; i++)
+		slow += light->waits[i] > 450 * RF_US;
+	if (slow > light->n_waits / light->hiccup + 10)
+		fail_msg("%zu of %zu were slow", slow, light->n_waits);
+	close_stage(s);
 }
 
 static void idle_time_is_lent_and_given_back_at_once(void **state RF_UNUSED)
@@ -676,6 +726,7 @@ int main(void)
 		cmocka_unit_test(alone_a_fence_gets_its_share_and_no_more),
 		cmocka_unit_test(saturating_fences_share_in_proportion),
 		cmocka_unit_test(who_uses_little_waits_for_one_kernel),
+		cmocka_unit_test(who_is_late_once_is_still_expected),
 		cmocka_unit_test(idle_time_is_lent_and_given_back_at_once),
 		cmocka_unit_test(priority_goes_first_and_the_others_keep_their_floor),
 		cmocka_unit_test(a_fence_that_leaves_frees_the_card),

@@ -17,11 +17,13 @@
 #define RECENT (200 * RF_MS)
 #define LIGHT_FOR (1000 * RF_MS) /* a fence seen to use little counts as around for so long */
 #define OVERDUE (RF_MS)		 /* guesses may be wrong by so much */
+#define STALE (8 * RF_MS)	 /* a process that works says so at least every 5 ms */
 #define ALONE (500 * RF_MS)	 /* a lease nobody else asks for; it can be called back */
 #define GRACE_ALONE (5 * RF_MS)
 #define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave */
 #define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
+#define FIRM 8		      /* and to forgive one that is not */
 #define JITTER (300 * RF_US)  /* how late one that is expected may be */
 #define HOLD (3 * RF_MS)      /* nobody is held off longer for it */
 
@@ -92,7 +94,8 @@ static bool is_there(const struct rf_member *m, unsigned seat)
 	return m->ledger_fd < 0 || rf_ledger_holder(m->ledger_fd, seat) != 0;
 }
 
-/* It began to work: does it do so at regular times? */
+/* It began to work: does it do so at regular times? One that did so for long is still expected where it would
+ * have come without the one time that it was late or early. */
 static void began(struct rf_member *m, int64_t at)
 {
 	int64_t interval = at - m->begun_at, off = interval - m->period;
@@ -100,8 +103,12 @@ static void began(struct rf_member *m, int64_t at)
 	if (off < 0)
 		off = -off;
 	if (off <= most(m->period / 16, JITTER / 2)) {
-		m->steady++;
+		m->steady += m->steady < FIRM;
 		m->period = (3 * m->period + interval) / 4;
+	} else if (m->steady == FIRM && m->period > JITTER) {
+		m->steady = STEADY;
+		m->begun_at += (interval + m->period / 2) / m->period * m->period;
+		return;
 	} else {
 		m->steady = 0;
 		m->period = interval;
@@ -181,11 +188,29 @@ static int64_t rent(const struct rf_member *m, bool kept, bool was_busy, bool wa
 	return kept && !m->newcomer ? least(passed, most(said, OVERDUE)) / 2 : 0;
 }
 
+/* How long it keeps the card once it has launched: seldom seen at its beginning, so at least as long as one of
+ * its launches takes. */
+static void note_batch(struct rf_member *m, uint64_t finished, uint32_t launches, int64_t now)
+{
+	int64_t took = (int64_t)(finished - (uint64_t)m->finished_ns);
+	int64_t seen = m->busy ? m->until - now : 0;
+
+	if (took > 0) {
+		uint32_t n = launches - m->launches;
+
+		seen = n > 0 ? most(seen, took / n) : seen;
+		m->launches = launches;
+	}
+	if (m->busy || took > 0)
+		m->batch = most(m->batch * 31 / 32, least(seen, FAR));
+}
+
 /* Returns the time used since the last look. kept: it held the card since then, and others wanted it. */
 static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 {
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
 	uint64_t sum = 0, finished = 0;
+	uint32_t launches = 0;
 	int64_t used, floor, from = now, said = m->until - (now - passed);
 	bool was_busy = m->busy, waits = false;
 	unsigned asked = 0, first;
@@ -203,6 +228,7 @@ static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 		bound(&s, (uint64_t)now);
 		sum += seat_ns(&s, (uint64_t)now);
 		finished += s.gpu_ns;
+		launches += s.launches;
 		if (s.busy_from && now < (int64_t)s.busy_until + OVERDUE) {
 			m->busy = true;
 			m->until = most(m->until, (int64_t)s.busy_until);
@@ -215,8 +241,7 @@ static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 		m->idle_at = now;
 	if (!was_busy && m->busy)
 		began(m, from);
-	if (m->busy)
-		m->batch = most(m->batch * 31 / 32, m->until - now);
+	note_batch(m, finished, launches, now);
 	floor = rent(m, kept, was_busy, waits, said, passed, now);
 	used = believe(m, sum, finished, was_busy || m->busy, passed, floor);
 	m->dallied = dallies(m, waits, now);
@@ -384,6 +409,29 @@ static bool light_one_around(const struct rf_card_state *c, const struct rf_memb
 	return false;
 }
 
+/* Is m around, uses little, comes at regular times, and is not there just now? */
+static bool is_expected(const struct rf_member *m, const struct rf_member *by)
+{
+	return m != by && m->steady >= STEADY && is_lighter(m, by) && !wants_card(m);
+}
+
+/* The last moment for m to begin something that is done before another one comes that is expected. */
+static int64_t clear_until(const struct rf_card_state *c, const struct rf_member *m, int64_t now)
+{
+	int64_t end = INT64_MAX;
+
+	if (m->budget > RF_CREDIT / 2)
+		return end;
+	for (unsigned i = 0; i < c->n; i++) {
+		const struct rf_member *e = c->member[i];
+		int64_t at = e->begun_at + e->period;
+
+		if (is_expected(e, m) && at > now && m->batch < HOLD)
+			end = least(end, at - m->batch);
+	}
+	return most(end, now + 100 * RF_US);
+}
+
 /* Gives the card to m, or lets it go on. */
 static void lease(struct rf_card_state *c, struct rf_member *m, int64_t now)
 {
@@ -395,7 +443,7 @@ static void lease(struct rf_card_state *c, struct rf_member *m, int64_t now)
 	if (!m->burst && m->share < 1000) /* budget grows while it runs */
 		quantum = least(quantum, most(m->budget * 1000 / (1000 - m->share), 100 * RF_US));
 	m->lease_from = now;
-	m->lease_end = now + quantum;
+	m->lease_end = least(now + quantum, clear_until(c, m, now));
 	c->holder = m;
 }
 
@@ -444,8 +492,7 @@ static int64_t held_for(const struct rf_card_state *c, const struct rf_member *n
 		const struct rf_member *m = c->member[i];
 		int64_t at = m->begun_at + m->period;
 
-		if (m != next && m->steady >= STEADY && is_lighter(m, next) && !wants_card(m) &&
-		    now < at + JITTER && at - now < least(next->batch + JITTER / 2, HOLD))
+		if (is_expected(m, next) && now < at + JITTER && at - now < least(next->batch + JITTER / 2, HOLD))
 			return at + JITTER;
 	}
 	return 0;
@@ -480,6 +527,17 @@ static uint32_t tell_end(const struct rf_card_state *c, struct rf_member *m, int
 	return RF_TELL_END;
 }
 
+/* How the gate stands for one without work. One that may just be between two kernels must not start the next
+ * in the way of somebody who is expected. */
+static uint64_t standing(const struct rf_card_state *c, const struct rf_member *m, int64_t now)
+{
+	int64_t end = clear_until(c, m, now);
+
+	if (held_for(c, m, now))
+		return 0;
+	return end == INT64_MAX ? RF_GATE_STANDING : (uint64_t)end;
+}
+
 static void write_gates(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g))
 {
 	for (unsigned i = 0; i < c->n; i++) {
@@ -492,7 +550,7 @@ static void write_gates(struct rf_card_state *c, int64_t now, void (*woken)(stru
 		else if (m == c->holder)
 			set_gate(m, (uint64_t)m->lease_end, depth, tell_end(c, m, now), woken);
 		else if (!wants_card(m) && !m->resting)
-			set_gate(m, RF_GATE_STANDING, depth, RF_TELL_BEGIN, woken);
+			set_gate(m, standing(c, m, now), depth, RF_TELL_BEGIN, woken);
 		else
 			set_gate(m, 0, depth, 0, woken);
 	}
@@ -511,6 +569,7 @@ static int64_t together(struct rf_card_state *c, int64_t now, void (*woken)(stru
 		int64_t held = wants_card(m) ? held_for(c, m, now) : 0;
 		int64_t lasts =
 			least(light ? RF_QUANTUM_SHORT : RF_QUANTUM, most(m->budget, RF_MS));
+		int64_t end = least(now + lasts, clear_until(c, m, now));
 
 		rest(c, m);
 		if (!may_run(m) || held) {
@@ -518,9 +577,9 @@ static int64_t together(struct rf_card_state *c, int64_t now, void (*woken)(stru
 			if (is_waiting(m))
 				next = least(next, held ? held : rested_at(c, m, now));
 		} else if (!wants_card(m)) {
-			set_gate(m, RF_GATE_STANDING, depth, RF_TELL_BEGIN, woken);
-		} else if (m->wants || m->gate->open_until == RF_GATE_STANDING) {
-			set_gate(m, (uint64_t)(now + lasts), depth, RF_TELL_END, woken);
+			set_gate(m, standing(c, m, now), depth, RF_TELL_BEGIN, woken);
+		} else if (m->wants || m->gate->tell & RF_TELL_BEGIN) {
+			set_gate(m, (uint64_t)end, depth, RF_TELL_END, woken);
 		}
 	}
 	return next == INT64_MAX ? next : most(next, now + 20 * RF_US);
@@ -552,8 +611,8 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 		next = least(next, c->held_until);
 	if (h && !(h->gate->tell & RF_TELL_END))
 		next = least(next, h->tell_at);
-	if (h && wants_card(h)) /* it may be done and not say so */
-		next = least(next, most(h->until, now) + OVERDUE);
+	if (h && wants_card(h)) /* it may be done and not say so; or still have to say what it launched since */
+		next = least(next, most(h->until, now) + STALE);
 	if (h && !wants_card(h))
 		next = least(next, h->idle_at + grace(c));
 	else if (h && others_want(c, h))
