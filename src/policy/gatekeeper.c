@@ -7,7 +7,7 @@
 #define TARGET "admission.k8s.gatekeeper.sh"
 #define LIBS_MAX 64
 #define SMALL 1024 /* first block: there may be thousands of constraints, most of them little */
-#define POOL_RENEW 1024
+#define RENEW 16 /* constraints that were replaced, and as many as a quarter of those that are there */
 /* Tenants' objects end up in messages, once for each constraint: what all of them may hold is bounded, too. */
 #define MESSAGE_MAX ((size_t)32 << 10)
 #define MESSAGES_MAX ((size_t)4 << 20) /* from there on messages are short and without details, */
@@ -33,16 +33,16 @@ struct rf_gk_constraint {
 	struct rf_str name;
 	struct rf_gk_match match;
 	struct rf_rv parameters;
-	const struct rf_rego_fixed *fixed; /* what the template makes of them, */
-	struct rf_arena fixed_arena;	   /* in here */
+	uint32_t number; /* in the joint plan */
 	int action[POINTS]; /* by enforcement point; ACTION_NONE: not asked there */
 };
 
 struct rf_gk {
 	RF_VEC(struct rf_gk_template *) templates;
 	RF_VEC(struct rf_gk_constraint *) constraints;
-	struct rf_rego_pool *pool;
-	size_t since; /* constraints replaced since the pool was new */
+	RF_VEC(uint64_t) kind_bits; /* of their matches: most need not be looked at for this */
+	struct rf_rego_joint *plan; /* of all constraints */
+	size_t since;		    /* constraints replaced since it was new */
 };
 
 static void rf_gk_template_free(struct rf_gk_template *t)
@@ -60,7 +60,6 @@ static void rf_gk_constraint_free(struct rf_gk_constraint *c)
 {
 	if (!c)
 		return;
-	rf_arena_done(&c->fixed_arena);
 	rf_arena_done(&c->arena);
 	free(c);
 }
@@ -70,7 +69,7 @@ struct rf_gk *rf_gk_new(void)
 {
 	struct rf_gk *gk = rf_new(struct rf_gk);
 
-	gk->pool = rf_rego_pool_new();
+	gk->plan = rf_rego_joint_new();
 	return gk;
 }
 
@@ -80,11 +79,12 @@ void rf_gk_free(struct rf_gk *gk)
 		return;
 	for (size_t i = 0; i < gk->constraints.n; i++)
 		rf_gk_constraint_free(gk->constraints.at[i]);
+	rf_rego_joint_free(gk->plan);
 	for (size_t i = 0; i < gk->templates.n; i++)
 		rf_gk_template_free(gk->templates.at[i]);
 	rf_vec_done(&gk->constraints);
+	rf_vec_done(&gk->kind_bits);
 	rf_vec_done(&gk->templates);
-	rf_rego_pool_free(gk->pool);
 	free(gk);
 }
 
@@ -243,32 +243,31 @@ static int read_template(const struct rf_json *object, struct rf_gk_template *t,
 	return 0;
 }
 
-static void fix(struct rf_gk *gk, struct rf_gk_constraint *c)
+static void join(struct rf_gk *gk, struct rf_gk_constraint *c)
 {
-	rf_arena_reset(&c->fixed_arena);
-	c->fixed = rf_rego_fix(c->template->rego, RF_LIT("parameters"), c->parameters, gk->pool, &c->fixed_arena);
+	c->number = rf_rego_join(gk->plan, c->template->query, RF_LIT("parameters"), c->parameters);
+}
+
+/* The plan keeps what no constraint says any more: now and then it is made anew from those that are there. */
+static void renew_plan(struct rf_gk *gk)
+{
+	if (++gk->since < RENEW + gk->constraints.n / 4)
+		return;
+	gk->since = 0;
+	rf_rego_joint_free(gk->plan);
+	gk->plan = rf_rego_joint_new();
+	for (size_t i = 0; i < gk->constraints.n; i++)
+		join(gk, gk->constraints.at[i]);
 }
 
 /* The template has become another. */
-static void fix_constraints(struct rf_gk *gk, const struct rf_gk_template *t)
+static void join_again(struct rf_gk *gk, const struct rf_gk_template *t)
 {
 	for (size_t i = 0; i < gk->constraints.n; i++)
-		if (gk->constraints.at[i]->template == t)
-			fix(gk, gk->constraints.at[i]);
-}
-
-/* The pool keeps what no constraint says any more: now and then it is made anew from those that are there. */
-static void renew_pool(struct rf_gk *gk)
-{
-	struct rf_rego_pool *old = gk->pool;
-
-	if (++gk->since < POOL_RENEW + gk->constraints.n)
-		return;
-	gk->since = 0;
-	gk->pool = rf_rego_pool_new();
-	for (size_t i = 0; i < gk->constraints.n; i++)
-		fix(gk, gk->constraints.at[i]);
-	rf_rego_pool_free(old);
+		if (gk->constraints.at[i]->template == t) {
+			join(gk, gk->constraints.at[i]);
+			renew_plan(gk);
+		}
 }
 
 static int add_template(struct rf_gk *gk, const struct rf_json *object, struct rf_err *err)
@@ -285,8 +284,7 @@ static int add_template(struct rf_gk *gk, const struct rf_json *object, struct r
 		swap = *old;
 		*old = *t;
 		*t = swap;
-		fix_constraints(gk, old);
-		renew_pool(gk);
+		join_again(gk, old);
 		return 0;
 	}
 	if (gk->templates.n >= RF_GK_TEMPLATES_MAX)
@@ -408,7 +406,7 @@ static int add_constraint(struct rf_gk *gk, const struct rf_json *object, struct
 	struct rf_str kind = rf_json_str_at(object, "kind");
 	size_t i;
 
-	c->arena.block = c->fixed_arena.block = SMALL;
+	c->arena.block = SMALL;
 	c->template = find_template(gk, kind);
 	if (!c->template)
 		return rf_fail(err, RF_NOT_FOUND,
@@ -416,18 +414,21 @@ static int add_constraint(struct rf_gk *gk, const struct rf_json *object, struct
 			       RF_STR(kind));
 	if (read_constraint(c, object, err) < 0)
 		return rf_wrap(err, "%.*s %.*s", RF_STR(kind), RF_STR(c->name));
-	fix(gk, c);
 	if (find_constraint(gk, kind, c->name, &i)) {
 		struct rf_gk_constraint *old = gk->constraints.at[i];
 
+		join(gk, c);
 		gk->constraints.at[i] = c;
+		gk->kind_bits.at[i] = c->match.kind_bits;
 		c = old;
-		renew_pool(gk);
+		renew_plan(gk);
 		return 0;
 	}
 	if (gk->constraints.n >= RF_GK_CONSTRAINTS_MAX)
 		return rf_fail(err, RF_EXHAUSTED, "%.*s %.*s: there are %d constraints already",
 			       RF_STR(kind), RF_STR(c->name), RF_GK_CONSTRAINTS_MAX);
+	join(gk, c);
+	rf_vec_push(&gk->kind_bits, c->match.kind_bits);
 	rf_vec_push(&gk->constraints, rf_take(c));
 	return 0;
 }
@@ -454,7 +455,8 @@ static void remove_constraint(struct rf_gk *gk, size_t i)
 {
 	rf_gk_constraint_free(gk->constraints.at[i]);
 	rf_vec_remove(&gk->constraints, i);
-	renew_pool(gk);
+	rf_vec_remove(&gk->kind_bits, i);
+	renew_plan(gk);
 }
 
 static void remove_template(struct rf_gk *gk, struct rf_gk_template *t)
@@ -589,16 +591,18 @@ int rf_gk_review_of(struct rf_arena *a, struct rf_rv object, struct rf_rv *ret, 
 /* --- asking --------------------------------------------------------------------------------- */
 
 struct asking {
+	const struct rf_gk *gk;
 	struct rf_rv review;
 	struct rf_rv data; /* {"inventory": ...} */
-	bool has_data;
 	struct rf_gk_subject subject[2];
 	uint32_t n_subjects;
 	int64_t steps; /* left for all constraints together */
-	int64_t now_ns, deadline_ns;
 	struct rf_err err;
 	struct rf_arena scratch;
-	struct rf_rego_shared *shared; /* in scratch */
+	struct rf_rv_pair pair; /* of the input */
+	struct rf_rv input;
+	struct rf_rego_run run;
+	struct rf_rego_round *round; /* in scratch */
 	struct rf_arena *arena;	 /* of the violations */
 	struct rf_gk_violations found;
 	size_t room, bytes; /* of found, and of its messages and details */
@@ -680,32 +684,27 @@ static void take_all(struct asking *q, const struct rf_gk_constraint *c, int act
 		      rf_rv_object(NULL, 0, NULL));
 }
 
+/* What one finds out is of use to the next, so its memory stays; each may use as much as the first. */
+static bool make_room(struct asking *q)
+{
+	if (q->scratch.used > RF_GK_MEMORY || !q->round) {
+		rf_arena_reset(&q->scratch);
+		q->scratch.cap = 0;
+		q->round = rf_rego_begin(q->gk->plan, &q->run);
+	}
+	q->scratch.cap = q->scratch.used + RF_GK_MEMORY;
+	return q->round != NULL;
+}
+
 /* Not more than its own steps, and of those that all constraints have together what is left. */
 static void evaluate(struct asking *q, const struct rf_gk_constraint *c, int action)
 {
-	const struct rf_rv_pair pair[] = { { rf_rv_str(RF_LIT("parameters")), c->parameters },
-					   { rf_rv_str(RF_LIT("review")), q->review } };
-	const struct rf_rv input = { .type = RF_RV_OBJECT, .n = RF_COUNT(pair), .pairs = pair };
-	struct rf_rego_run run = { .arena = &q->scratch,
-				   .input = &input,
-				   .data = q->has_data ? &q->data : NULL,
-				   .steps = RF_MIN(RF_GK_STEPS, q->steps),
-				   .now_ns = q->now_ns,
-				   .deadline_ns = q->deadline_ns,
-				   .fixed = c->fixed };
 	struct rf_rv set = RF_RV_NIL;
 	int r;
 
-	/* What one finds out is of use to the next, so its memory stays; each may use as much as the first. */
-	if (q->scratch.used > RF_GK_MEMORY || !q->shared) {
-		rf_arena_reset(&q->scratch);
-		q->scratch.cap = 0;
-		q->shared = rf_rego_share(&q->scratch);
-	}
-	q->scratch.cap = q->scratch.used + RF_GK_MEMORY;
-	run.shared = q->shared;
-	r = rf_rego_ask(c->template->query, &run, &set, &q->err);
-	q->steps = RF_MAX(1, q->steps - run.used);
+	q->run.steps = RF_MIN(RF_GK_STEPS, q->steps);
+	r = make_room(q) ? rf_rego_ask_joint(q->round, c->number, &set, &q->err) : too_large(&q->err);
+	q->steps = RF_MAX(1, q->steps - q->run.used);
 	if (r < 0)
 		failed(q, c, action, q->err.msg);
 	else if (r == 0)
@@ -748,6 +747,15 @@ static uint32_t subjects_of(struct rf_rv review, struct rf_gk_subject s[2])
 	return n;
 }
 
+static uint64_t kind_bits(const struct rf_gk_subject *s, uint32_t n)
+{
+	uint64_t bits = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bits |= rf_gk_kind_bit(s[i].kind);
+	return bits;
+}
+
 static int matches(const struct rf_gk_constraint *c, const struct rf_gk_subject *s, uint32_t n, struct rf_err *err)
 {
 	int r = 0;
@@ -775,11 +783,12 @@ bool rf_gk_needs_inventory(const struct rf_gk *gk, const struct rf_rv *review, e
 {
 	struct rf_gk_subject subject[2];
 	uint32_t n = subjects_of(*review, subject);
+	uint64_t bits = kind_bits(subject, n);
 
 	for (size_t i = 0; i < gk->constraints.n; i++) {
 		const struct rf_gk_constraint *c = gk->constraints.at[i];
 
-		if (c->template->reads_inventory && c->action[point] != ACTION_NONE &&
+		if ((gk->kind_bits.at[i] & bits) && c->template->reads_inventory && c->action[point] != ACTION_NONE &&
 		    matches(c, subject, n, NULL) != 0)
 			return true;
 	}
@@ -791,22 +800,30 @@ int rf_gk_review(const struct rf_gk *gk, const struct rf_rv *review, const struc
 		 struct rf_err *err)
 {
 	rf_auto(arena) own = RF_ARENA_CAPPED((size_t)1 << 20);
-	struct asking q = { .arena = arena,
+	struct asking q = { .gk = gk,
+			    .arena = arena,
 			    .data = rf_rv_object(NULL, 0, NULL),
-			    .has_data = inventory != NULL,
 			    .steps = RF_GK_STEPS_ALL,
-			    .now_ns = rf_wall_ms(rf_clock_system()) * 1000000,
-			    .deadline_ns = rf_mono_ns(rf_clock_system()) + RF_GK_MS * (int64_t)1000000,
 			    .scratch = RF_ARENA_CAPPED(RF_GK_MEMORY) };
 	int r = complete(&own, review, inventory, &q.review, err);
+	uint64_t bits;
 
 	if (r < 0)
 		return r;
 	if (inventory && !with_member(&own, &q.data, "inventory", *inventory))
 		return too_large(err);
 	q.n_subjects = subjects_of(q.review, q.subject);
+	q.pair = (struct rf_rv_pair){ rf_rv_str(RF_LIT("review")), q.review };
+	q.input = (struct rf_rv){ .type = RF_RV_OBJECT, .n = 1, .pairs = &q.pair };
+	q.run = (struct rf_rego_run){ .arena = &q.scratch,
+				      .input = &q.input,
+				      .data = inventory ? &q.data : NULL,
+				      .now_ns = rf_wall_ms(rf_clock_system()) * 1000000,
+				      .deadline_ns = rf_mono_ns(rf_clock_system()) + RF_GK_MS * (int64_t)1000000 };
+	bits = kind_bits(q.subject, q.n_subjects);
 	for (size_t i = 0; i < gk->constraints.n; i++)
-		ask(&q, gk->constraints.at[i], point);
+		if (gk->kind_bits.at[i] & bits)
+			ask(&q, gk->constraints.at[i], point);
 	rf_arena_done(&q.scratch);
 	*ret = q.found;
 	return 0;

@@ -4,8 +4,9 @@
  *	rf_gk_add(gk, template, err); rf_gk_add(gk, constraint, err);      once each
  *	rf_gk_review(gk, &review, inventory, RF_GK_ADMISSION, arena, &r, err)  any number, any thread
  *
- * A template is compiled once. For every constraint that matches, its rule `violation` is asked with the
- * input {"review": ..., "parameters": ...}; data.inventory is what the caller hands in. Whatever goes wrong
+ * A template is compiled once, and all constraints become one plan (rego.h). For every constraint that matches, the rule
+ * `violation` of its template is asked with the input {"review": ..., "parameters": ...}; data.inventory is what the caller
+ * hands in. Whatever goes wrong
  * while a constraint is matched or evaluated (steps, memory, a conflict, a msg that is no string) is a
  * violation of that constraint with the error as its message, never a pass.
  *

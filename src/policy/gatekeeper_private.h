@@ -41,9 +41,20 @@ struct rf_gk_match {
 		struct rf_rv groups, kinds;
 	} *kinds; /* any of them */
 	uint32_t n_kinds;
+	uint64_t kind_bits; /* of all kinds that fit; others may have the same */
 	struct rf_str scope, name;
 	struct rf_rv namespaces, excluded, labels, namespace_labels;
 };
+
+/* One of 64, by the kind's name: what has none in common with a match's is not spoken of. */
+static inline uint64_t rf_gk_kind_bit(struct rf_str kind)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < kind.n; i++)
+		h = (h ^ (unsigned char)kind.p[i]) * 0x100000001b3ULL;
+	return (uint64_t)1 << (h * 0x9e3779b97f4a7c15ULL >> 58);
+}
 
 /* A match that has a wrong shape would match nothing and let everything pass, so it is refused. *ret points into
  * match. */

@@ -280,6 +280,20 @@ static struct rf_rv part_of(struct rf_rv object, const char *key)
 	return v;
 }
 
+static uint64_t kind_bits(const struct rf_gk_match *m)
+{
+	uint64_t bits = m->n_kinds ? 0 : UINT64_MAX;
+
+	for (uint32_t i = 0; i < m->n_kinds; i++) {
+		struct rf_rv list = m->kinds[i].kinds;
+
+		bits |= list.n ? 0 : UINT64_MAX;
+		for (uint32_t k = 0; k < list.n; k++)
+			bits |= rf_str_is(rf_rv_text(list.items[k]), "*") ? UINT64_MAX : rf_gk_kind_bit(rf_rv_text(list.items[k]));
+	}
+	return bits;
+}
+
 int rf_gk_match_read(struct rf_arena *a, struct rf_rv match, struct rf_gk_match *ret, struct rf_err *err)
 {
 	struct rf_err own = RF_ERR_INIT;
@@ -301,5 +315,6 @@ int rf_gk_match_read(struct rf_arena *a, struct rf_rv match, struct rf_gk_match 
 		ret->kinds[ret->n_kinds] =
 			(struct rf_gk_kinds){ .groups = part_of(kinds.items[ret->n_kinds], "apiGroups"),
 					      .kinds = part_of(kinds.items[ret->n_kinds], "kinds") };
+	ret->kind_bits = kind_bits(ret);
 	return 0;
 }

@@ -145,6 +145,38 @@ static void a_constraint_may_change_any_number_of_times(void **state)
 	}
 }
 
+/* The plan of all constraints takes in the new template, and at some time lets go of the old ones. */
+static void a_template_may_change_under_its_constraints(void **state)
+{
+	struct bench *b = *state;
+	char yaml[2048], want[128];
+
+	assert_int_equal(add(b, ECHO "---\n" CONSTRAINT("Echo", "one", "parameters: {team: red}") "---\n"
+				CONSTRAINT("Echo", "two", "parameters: {team: blue}")), 0);
+	for (int i = 0; i < 60; i++) {
+		/* `with` stands by itself, beside the plan */
+		snprintf(yaml, sizeof(yaml),
+			 TEMPLATE("Echo", "echo",
+				  "      package echo\n"
+				  "      violation[{\"msg\": msg}] { team with input.parameters.team as \"any\"; msg := sprintf(\"%d%%v\", [input.parameters.team]) }\n"
+				  "      team { input.parameters.team == %s }\n"),
+			 i, i % 2 ? "\"any\"" : "\"red\"");
+		assert_int_equal(add(b, yaml), 0);
+		snprintf(want, sizeof(want), "one deny %dred {}|two deny %dblue {}", i, i);
+		assert_string_equal(ask(b, POD("p", "a", "")), i % 2 ? want : "");
+		snprintf(yaml, sizeof(yaml),
+			 TEMPLATE("Echo", "echo",
+				  "      package echo\n"
+				  "      violation[{\"msg\": msg}] { input.parameters.team == \"red\"; msg := sprintf(\"%d%%v\", [input.parameters.team]) }\n"),
+			 i);
+		assert_int_equal(add(b, yaml), 0);
+		snprintf(want, sizeof(want), "one deny %dred {}", i);
+		assert_string_equal(ask(b, POD("p", "a", "")), want);
+	}
+	assert_int_equal(rf_gk_remove(b->gk, RF_LIT("Echo"), RF_LIT("one"), &b->err), 0);
+	assert_string_equal(ask(b, POD("p", "a", "")), "");
+}
+
 /* A tenant's long text, in the messages of many constraints. */
 static void what_violations_hold_is_bounded(void **state)
 {
@@ -618,7 +650,7 @@ static void what_is_shared_changes_no_verdict(void **state)
 
 		ask_alone(shared_objects[i], &alone);
 		assert_string_equal(ask(b, shared_objects[i]), alone.n ? alone.p : "");
-		/* with an inventory nothing is shared */
+		/* and with an inventory, though none of them asks for it */
 		snprintf(review, sizeof(review), "{\"operation\":\"CREATE\",\"object\":%s}", shared_objects[i]);
 		assert_string_equal(ask_at(b, RF_GK_ADMISSION, rf_arena_cstr(&b->arena, rf_str(review)), &nothing), alone.n ? alone.p : "");
 		assert_true(i > 0 || (strstr(b->text, "too many") && strstr(b->text, "b in containers") && strstr(b->text, "2 of [2, 3]")));
@@ -632,6 +664,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(a_constraint_gives_its_parameters_and_its_action),
 		TEST(a_constraint_may_change_any_number_of_times),
+		TEST(a_template_may_change_under_its_constraints),
 		TEST(what_violations_hold_is_bounded),
 		TEST(scoped_actions_depend_on_who_asks),
 		TEST(libs_and_code_with_a_version),

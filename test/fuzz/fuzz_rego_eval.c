@@ -1,7 +1,7 @@
 /* Bytes choose a policy, an input and a query by a grammar; some of the text is the bytes themselves. What compiles
  * is evaluated with few steps and little memory: the answer is a result that prints and reads back as the same
  * value, or an error with a reason; asking again, also from other threads at once, gives the same. So does asking with
- * nothing of what makes policies faster, with parts computed ahead, and with results shared. */
+ * nothing of what makes policies faster, and asking each rule in one plan with the others. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -425,9 +425,6 @@ static void module(struct gen *g)
 struct once {
 	const struct rf_rego_query *query;
 	const struct rf_rv *input;
-	const struct rf_rego_fixed *fixed;
-	struct rf_rego_shared *shared;
-	struct rf_arena *arena; /* that shared is in; NULL: one of its own */
 	int rc;
 	struct rf_buf text; /* of all answers, or of the error */
 };
@@ -472,13 +469,9 @@ static void *evaluate(void *arg)
 	rf_auto(arena) a = RF_ARENA_CAPPED(MEMORY);
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_rego_result result = { 0 };
-	struct rf_rego_run run = { .arena = o->arena ? o->arena : &a,
-				   .input = o->input,
-				   .steps = STEPS,
-				   .now_ns = INT64_C(1700000000123456789),
-				   .seed = 1,
-				   .fixed = o->fixed,
-				   .shared = o->shared };
+	struct rf_rego_run run = {
+		.arena = &a, .input = o->input, .steps = STEPS, .now_ns = INT64_C(1700000000123456789), .seed = 1
+	};
 
 	o->rc = rf_rego_eval(o->query, &run, &result, &err);
 	if (o->rc < 0) {
@@ -536,25 +529,114 @@ static void check_faster(const struct once *plain, const struct once *faster, st
 	rf_assert(false);
 }
 
-static void check_ahead(struct rf_rego *r, const struct rf_rego_query *q, const struct rf_rv *input, const struct once *plain,
-			struct rf_str policy)
+#define RULES 3 /* r0 to r2 */
+#define VALUES 2 /* under the key that each question has for itself */
+#define QUESTIONS (2 * RULES * VALUES)
+
+struct question {
+	struct rf_rego_query *plain, *faster;
+	const struct rf_rv *input; /* all of it */
+	uint32_t number;
+};
+
+/* The answer of a joint plan, as evaluate writes it. */
+static void ask(struct rf_rego_round *round, uint32_t number, struct once *o)
 {
-	rf_auto(arena) a = RF_ARENA_CAPPED(4 * MEMORY);
-	struct rf_rego_pool *pool = rf_rego_pool_new();
-	struct once o = { .query = q, .input = input, .arena = &a };
+	struct rf_err err = RF_ERR_INIT;
 	struct rf_rv v;
 
-	if (input && rf_rv_get_str(*input, RF_LIT("a"), &v)) {
-		o.fixed = rf_rego_fix(r, RF_LIT("a"), v, pool, &a);
-		for (int i = 0; i < 3; i++) {
-			o.text.n = 0;
-			evaluate(&o);
-			check_faster(plain, &o, policy);
-			o.shared = o.shared ? o.shared : rf_rego_share(&a);
-		}
+	o->rc = rf_rego_ask_joint(round, number, &v, &err);
+	if (o->rc < 0)
+		rf_assert(err.code == -o->rc && err.msg[0] != '\0');
+	if (o->rc > 0)
+		rf_rv_print(&o->text, v);
+	o->rc = RF_MIN(o->rc, 0);
+}
+
+static void ask_plain(const struct question *q, struct once *o)
+{
+	rf_auto(arena) a = RF_ARENA_CAPPED(MEMORY);
+	struct rf_rego_run run = {
+		.arena = &a, .input = q->input, .steps = STEPS, .now_ns = INT64_C(1700000000123456789), .seed = 1
+	};
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_rv v;
+
+	o->rc = rf_rego_ask(q->plain, &run, &v, &err);
+	if (o->rc > 0)
+		rf_rv_print(&o->text, v);
+	o->rc = RF_MIN(o->rc, 0);
+}
+
+/* Every rule, twice, with the value that the input has under the key and with another. */
+static void check_questions(const struct question *q, size_t n, struct rf_rego_joint *j, struct rf_rv rest, struct rf_str policy)
+{
+	rf_auto(arena) a = RF_ARENA_CAPPED(8 * MEMORY);
+	struct rf_rego_run run = {
+		.arena = &a, .input = &rest, .steps = STEPS, .now_ns = INT64_C(1700000000123456789), .seed = 1
+	};
+	struct rf_rego_round *round = rf_rego_begin(j, &run);
+
+	rf_assert(round != NULL);
+	for (size_t i = 0; i < 2 * n; i++) {
+		struct once want = { .rc = 0 }, have = want;
+
+		ask_plain(&q[i % n], &want);
+		ask(round, q[i % n].number, &have);
+		check_faster(&want, &have, policy);
+		rf_buf_done(&want.text);
+		rf_buf_done(&have.text);
 	}
-	rf_buf_done(&o.text);
-	rf_rego_pool_free(pool);
+}
+
+/* The input with another value under "a"; with none: without it. */
+static struct rf_rv input_with(struct rf_arena *a, struct rf_rv input, const struct rf_rv *v)
+{
+	struct rf_rv_pair *pair = rf_arena_array(a, struct rf_rv_pair, input.n + 1);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < input.n; i++)
+		if (input.pairs[i].key.type != RF_RV_STRING || !rf_str_is(rf_rv_text(input.pairs[i].key), "a"))
+			pair[n++] = input.pairs[i];
+	if (v)
+		pair[n++] = (struct rf_rv_pair){ rf_rv_str(RF_LIT("a")), *v };
+	return rf_rv_object(pair, n, NULL);
+}
+
+static void check_joint(struct rf_rego *plain, struct rf_rego *r, const struct rf_rv *input, enum rf_ra_version version,
+			struct rf_str policy)
+{
+	static const char *const name[RULES] = { "data.t.r0", "data.t.r1", "data.t.r2" };
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_rego_joint *j = rf_rego_joint_new();
+	struct question q[QUESTIONS];
+	struct rf_rv value[VALUES], whole[VALUES], none[] = { rf_rv_int(1) };
+	size_t n = 0;
+
+	if (!input || input->type != RF_RV_OBJECT || !rf_rv_get_str(*input, RF_LIT("a"), &value[0])) {
+		rf_rego_joint_free(j);
+		return;
+	}
+	value[1] = rf_rv_array(none, 1);
+	for (size_t k = 0; k < VALUES; k++)
+		whole[k] = input_with(&a, *input, &value[k]);
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		struct rf_ra_errors errors = { .arena = &a };
+
+		q[n] = (struct question){ .input = &whole[i % VALUES] };
+		if (rf_rego_prepare(r, rf_str(name[i / VALUES % RULES]), version, &q[n].faster, &errors) < 0)
+			continue;
+		rf_assert(rf_rego_prepare(plain, rf_str(name[i / VALUES % RULES]), version, &q[n].plain, &errors) == 0);
+		q[n].number = rf_rego_join(j, q[n].faster, RF_LIT("a"), value[i % VALUES]);
+		n++;
+	}
+	if (n > 0)
+		check_questions(q, n, j, input_with(&a, *input, NULL), policy);
+	rf_rego_joint_free(j);
+	for (size_t i = 0; i < n; i++) {
+		rf_rego_query_free(q[i].plain);
+		rf_rego_query_free(q[i].faster);
+	}
 }
 
 /* r and q are of the same text, with all that makes them faster. */
@@ -573,7 +655,7 @@ static void check_plain(const struct rf_rego_source *source, struct rf_rego *r, 
 	evaluate(&want);
 	evaluate(&have);
 	check_faster(&want, &have, source->text);
-	check_ahead(r, q, input, &want, source->text);
+	check_joint(plain, r, input, source->version, source->text);
 	rf_buf_done(&want.text);
 	rf_buf_done(&have.text);
 	rf_rego_query_free(plain_q);

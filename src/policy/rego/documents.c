@@ -395,17 +395,9 @@ static enum answer below(struct rf_re *x, const struct rf_rego_node *n, struct r
 enum answer rf_re_group(struct rf_re *x, const struct rf_rego_group *g, struct rf_rv *ret)
 {
 	struct rf_re_cached *c = &x->env->group[g->id];
-	struct rf_re_result *s = NULL;
 	enum answer r;
 
 	if (c->state) {
-		*ret = c->value;
-		return c->state == 1 ? GIVEN : UNDEFINED;
-	}
-	if (x->sign && g->memo && x->env == x->base && rf_re_is_signed(x->sign[g->id]))
-		s = rf_re_shared_at(x, x->sign[g->id], NULL, 0);
-	if (s && memcmp(&s->sign, &x->sign[g->id], sizeof(s->sign)) == 0) {
-		*c = s->result;
 		*ret = c->value;
 		return c->state == 1 ? GIVEN : UNDEFINED;
 	}
@@ -416,8 +408,6 @@ enum answer rf_re_group(struct rf_re *x, const struct rf_rego_group *g, struct r
 		return r;
 	c->state = r == GIVEN ? 1 : 2;
 	c->value = r == GIVEN ? *ret : RF_RV_NIL;
-	if (s)
-		*s = (struct rf_re_result){ .sign = x->sign[g->id], .result = *c };
 	return r;
 }
 
@@ -517,23 +507,15 @@ static bool put_path(struct rf_re *x, struct rf_rv base, const struct rf_str *pa
 	return true;
 }
 
-size_t rf_re_known(const struct rf_rego *r)
-{
-	return (size_t)r->n_groups + r->n_nodes + r->n_paths + r->n_once;
-}
-
-struct rf_re_env *rf_re_new_env(struct rf_re *x, const struct rf_re_env *from, const struct rf_re_cached *start,
-				uint32_t more)
+struct rf_re_env *rf_re_new_env(struct rf_re *x, const struct rf_re_env *from, uint32_t more)
 {
 	struct rf_re_env *e = rf_arena_try(x->arena, sizeof(*e));
 	size_t groups = x->rego->n_groups, nodes = x->rego->n_nodes, paths = x->rego->n_paths;
-	size_t size = rf_re_known(x->rego) * sizeof(struct rf_re_cached);
-	struct rf_re_cached *known = start ? rf_arena_try_raw(x->arena, size) : rf_arena_try(x->arena, size);
+	struct rf_re_cached *known =
+		rf_arena_try(x->arena, (groups + nodes + paths + x->rego->n_once) * sizeof(*known));
 
 	if (!e || !known)
 		return NULL;
-	if (start)
-		memcpy(known, start, size);
 	*e = *from;
 	e->group = known;
 	e->node = known + groups;
@@ -596,7 +578,7 @@ static enum result leave_with(struct rf_re *x, struct rf_re_cont *k, struct rf_r
 enum result rf_re_with(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
 			    struct rf_re_cont *k)
 {
-	struct rf_re_env *outside = x->env, *inside = rf_re_new_env(x, outside, NULL, s->n);
+	struct rf_re_env *outside = x->env, *inside = rf_re_new_env(x, outside, s->n);
 	struct go_on g = { .cont = { leave_with },
 			   .next = s->next,
 			   .k = k,

@@ -6,6 +6,10 @@
 
 #define DEPTH 2000
 
+/* A function by itself: what it needs on the stack is not the burden of those who rarely call it. A tenth of the time of
+ * an evaluation hangs on that. */
+#define APART __attribute__((noinline))
+
 /* --- running out --- */
 
 enum answer rf_re_full(struct rf_re *x)
@@ -27,14 +31,14 @@ static enum answer fail_with(struct rf_re *x, const struct rf_rp_rule *rule, uin
 	return ERROR;
 }
 
-static __attribute__((noinline)) bool out_of_steps(struct rf_re *x)
+static APART bool out_of_steps(struct rf_re *x)
 {
 	rf_fail(x->err, RF_EXHAUSTED,
 		"the policy used up its steps; it does too much work for this input");
 	return false;
 }
 
-static __attribute__((noinline)) bool out_of_time(struct rf_re *x)
+static APART bool out_of_time(struct rf_re *x)
 {
 	if (x->deadline_ns == 0 || rf_mono_ns(rf_clock_system()) < x->deadline_ns)
 		return false;
@@ -90,6 +94,12 @@ static inline enum answer value_of(struct rf_re *x, const struct rf_rp_expr *e, 
 		*ret = x->env->path[e->slot].value;
 		return x->env->path[e->slot].state == 1 ? GIVEN : UNDEFINED;
 	}
+	if (e->kind == RF_RP_PLACE && e->n == 0 && x->env->group[e->group->id].state) {
+		*ret = x->env->group[e->group->id].value;
+		return x->env->group[e->group->id].state == 1 ? GIVEN : UNDEFINED;
+	}
+	if (e->kind == RF_RP_REF && e->base->kind == RF_RP_SLOT)
+		return rf_re_follow(x, e, 0, frame[e->base->slot], frame, ret);
 	return rf_re_eval(x, e, frame, ret);
 }
 
@@ -135,7 +145,7 @@ static enum answer match_fields(struct rf_re *x, const struct rf_rp_pattern *p, 
 	return GIVEN;
 }
 
-static enum answer take_apart(struct rf_re *x, const struct rf_rp_pattern *p, struct rf_rv v,
+static APART enum answer take_apart(struct rf_re *x, const struct rf_rp_pattern *p, struct rf_rv v,
 			      struct rf_rv *frame)
 {
 	bool parts = p->kind == RF_RP_PARTS;
@@ -193,7 +203,7 @@ static inline enum answer match_pair(struct rf_re *x, const struct rf_rp_step *s
 }
 
 /* The pairs of an object with the keys that matter. */
-static enum result run_only(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv of, struct rf_rv *frame,
+static APART enum result run_only(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv of, struct rf_rv *frame,
 			    struct rf_re_cont *k)
 {
 	enum result more = MORE;
@@ -217,7 +227,7 @@ static enum result run_only(struct rf_re *x, const struct rf_rp_step *s, struct 
 	return more;
 }
 
-static enum result run_each(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
+static APART enum result run_each(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
 			    struct rf_re_cont *k)
 {
 	struct rf_rv of;
@@ -251,7 +261,7 @@ static enum result run_each(struct rf_re *x, const struct rf_rp_step *s, struct 
 	return more;
 }
 
-static enum result run_every(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame)
+static APART enum result run_every(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame)
 {
 	struct rf_rv of;
 	enum answer r = value_of(x, s->expr, frame, &of);
@@ -275,7 +285,7 @@ static enum result run_every(struct rf_re *x, const struct rf_rp_step *s, struct
 	return STOP; /* all have one */
 }
 
-static enum result run_answers(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
+static APART enum result run_answers(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
 			       struct rf_re_cont *k)
 {
 	struct rf_rv list;
@@ -299,7 +309,7 @@ static enum result run_answers(struct rf_re *x, const struct rf_rp_step *s, stru
 }
 
 /* Whether both bodies, or either, have a solution. */
-static enum result run_two(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame)
+static APART enum result run_two(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame)
 {
 	enum result found = any(x, s->body, frame);
 
@@ -309,7 +319,7 @@ static enum result run_two(struct rf_re *x, const struct rf_rp_step *s, struct r
 }
 
 /* Only at the top of a rule's body, so k is what collects the rule's solutions. */
-static enum result run_fork(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
+static APART enum result run_fork(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
 			    struct rf_re_cont *k)
 {
 	struct rf_re_found *c = (struct rf_re_found *)k;
@@ -329,7 +339,7 @@ enum result rf_re_run(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv 
 		      struct rf_re_cont *k)
 {
 	for (; s; s = s->next) {
-		struct rf_rv v;
+		RF_UNINITIALIZED struct rf_rv v;
 		enum answer r = GIVEN;
 		enum result found;
 
@@ -381,7 +391,7 @@ enum result rf_re_run(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv 
 
 enum result rf_re_conflict(struct rf_re *x, const struct rf_rego_group *g)
 {
-	const struct rf_rp_rule *r = g->n ? g->rule[0] : g->fallback;
+	const struct rf_rp_rule *r = g->first ? g->first : g->n ? g->rule[0] : g->fallback;
 
 	rf_fail(x->err, RF_INVALID, "%s",
 		g->kind == RF_REGO_FUNCTION ?
@@ -526,24 +536,38 @@ bool rf_re_base(struct rf_rv v, struct rf_rv key, struct rf_rv *ret)
 	return rf_rv_get_str(v, rf_str_n(text.p, text.n), ret);
 }
 
+static inline bool is_document(const struct rf_rp_expr *e)
+{
+	return e->kind == RF_RP_DATA || e->kind == RF_RP_PLACE || (e->kind == RF_RP_REF && e->document);
+}
+
+static APART enum answer follow_any(struct rf_re *x, const struct rf_rp_expr *e, uint32_t from, struct rf_rv v,
+				    struct rf_rv *frame, struct rf_rv *ret)
+{
+	for (uint32_t i = from; i < e->n; i++) {
+		struct rf_rv key;
+		enum answer r = value_of(x, &e->item[i], frame, &key);
+
+		if (r != GIVEN)
+			return r;
+		if (!(is_document(e) ? rf_re_base(v, key, &v) : rf_rv_get(v, key, &v)))
+			return UNDEFINED;
+	}
+	*ret = v;
+	return GIVEN;
+}
+
 enum answer rf_re_follow(struct rf_re *x, const struct rf_rp_expr *e, uint32_t from, struct rf_rv v,
 			 struct rf_rv *frame, struct rf_rv *ret)
 {
 	for (uint32_t i = from; i < e->n; i++) {
 		const struct rf_rp_expr *k = &e->item[i];
-		struct rf_rv key;
-		enum answer r;
 
-		if (k->kind == RF_RP_CONST && k->value.type == RF_RV_STRING && v.type == RF_RV_OBJECT) {
-			if (!rf_rv_get_str(v, rf_rv_text(k->value), &v))
-				return UNDEFINED;
-			continue;
-		}
-		r = value_of(x, k, frame, &key);
-		if (r != GIVEN)
-			return r;
-		if (!(e->kind == RF_RP_DATA ? rf_re_base(v, key, &v) : rf_rv_get(v, key, &v)))
+		if (k->kind != RF_RP_CONST || k->value.type != RF_RV_STRING || v.type != RF_RV_OBJECT)
+			return follow_any(x, e, i, v, frame, ret);
+		if (!rf_rv_get_str(v, rf_rv_text(k->value), ret))
 			return UNDEFINED;
+		v = *ret;
 	}
 	*ret = v;
 	return GIVEN;
@@ -569,7 +593,7 @@ static bool input_at(struct rf_re *x, uint32_t path, struct rf_rv *ret)
 	return c->state == 1;
 }
 
-static enum answer input_value(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
+static APART enum answer input_value(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 			       struct rf_rv *ret)
 {
 	if (!e->known_path) {
@@ -640,7 +664,7 @@ static const struct rf_re_mock *mock_of(const struct rf_re *x, const struct rf_r
 }
 
 /* Inside a stand-in all functions are themselves again. */
-static enum answer call_mock(struct rf_re *x, const struct rf_re_mock *m, const struct rf_rv *args,
+static APART enum answer call_mock(struct rf_re *x, const struct rf_re_mock *m, const struct rf_rv *args,
 			     uint32_t row, struct rf_rv *ret)
 {
 	struct rf_re_env *outside = x->env, *inside;
@@ -652,7 +676,7 @@ static enum answer call_mock(struct rf_re *x, const struct rf_re_mock *m, const 
 	}
 	if (m->by_builtin)
 		return call_builtin(x, m->by_builtin, args, row, ret);
-	inside = rf_re_new_env(x, outside, NULL, 0);
+	inside = rf_re_new_env(x, outside, 0);
 	if (!inside)
 		return rf_re_full(x);
 	inside->n_mocks = 0;
@@ -714,18 +738,15 @@ static bool same_args(const struct rf_rv *a, const struct rf_rv *b, uint32_t n)
 	return true;
 }
 
-struct rf_re_result *rf_re_shared_at(struct rf_re *x, struct rf_re_sign s, const struct rf_rv *args, uint32_t n)
-{
-	return &x->shared->at[n ? hash_args(s.a, args, n) % RF_RE_SHARED : s.a % RF_RE_SHARED];
-}
-
 static struct rf_re_memo *memo_of(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args)
 {
-	if (!x->env->memo)
-		x->env->memo = rf_arena_try(x->arena, RF_RE_MEMOS * sizeof(*x->env->memo));
-	if (!x->env->memo)
-		return NULL;
-	return &x->env->memo[hash_args((uintptr_t)g >> 4, args, g->n_args) % RF_RE_MEMOS];
+	struct rf_re_env *e = x->env;
+
+	if (!e->memo) {
+		e->n_memos = e->n_memos ? e->n_memos : RF_RE_MEMOS;
+		e->memo = rf_arena_try(x->arena, e->n_memos * sizeof(*e->memo));
+	}
+	return e->memo ? &e->memo[hash_args(g->id, args, g->n_args) & (e->n_memos - 1)] : NULL;
 }
 
 static struct rf_rv *keep_args(struct rf_re *x, const struct rf_rv *args, uint32_t n)
@@ -737,28 +758,8 @@ static struct rf_rv *keep_args(struct rf_re *x, const struct rf_rv *args, uint32
 	return kept;
 }
 
-/* A call that other policies make, too. */
-static enum answer call_shared(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args,
-			       struct rf_rv *ret)
-{
-	struct rf_re_sign sign = x->sign[g->id];
-	struct rf_re_result *s = rf_re_shared_at(x, sign, args, g->n_args);
-	const struct rf_rv *kept;
-	enum answer r;
-
-	if (s->sign.a == sign.a && s->sign.b == sign.b && same_args(s->args, args, g->n_args)) {
-		*ret = s->result.value;
-		return s->result.state == 1 ? GIVEN : UNDEFINED;
-	}
-	r = rf_re_rules(x, g, args, ret);
-	kept = r == ERROR ? NULL : keep_args(x, args, g->n_args);
-	if (kept)
-		*s = (struct rf_re_result){ sign, kept, { r == GIVEN ? 1 : 2, r == GIVEN ? *ret : RF_RV_NIL } };
-	return r;
-}
-
 /* Policies call the same function on the same container in each of their rules. */
-static enum answer call_function(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args,
+static APART enum answer call_function(struct rf_re *x, const struct rf_rego_group *g, const struct rf_rv *args,
 				 struct rf_rv *ret)
 {
 	struct rf_re_memo *m;
@@ -767,8 +768,6 @@ static enum answer call_function(struct rf_re *x, const struct rf_rego_group *g,
 
 	if (!g->memo)
 		return rf_re_rules(x, g, args, ret);
-	if (x->sign && x->env == x->base && rf_re_is_signed(x->sign[g->id]))
-		return call_shared(x, g, args, ret);
 	m = memo_of(x, g, args);
 	if (m && m->group == g && same_args(m->args, args, g->n_args)) {
 		*ret = m->result.value;
@@ -861,7 +860,21 @@ static inline bool quick(enum rf_rp_quick q, const struct rf_rv *a, struct rf_rv
 	return false;
 }
 
-static enum answer call(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
+static APART enum answer call_quick(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame, struct rf_rv *ret)
+{
+	RF_UNINITIALIZED struct rf_rv args[2];
+	enum answer r = value_of(x, &e->item[0], frame, &args[0]);
+
+	if (r == GIVEN && e->n > 1)
+		r = value_of(x, &e->item[1], frame, &args[1]);
+	if (r != GIVEN)
+		return r;
+	if (quick((enum rf_rp_quick)e->quick, args, ret))
+		return GIVEN;
+	return call_builtin(x, e->builtin, args, e->row, ret);
+}
+
+static APART enum answer call(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 			struct rf_rv *ret)
 {
 	RF_UNINITIALIZED struct rf_rv few[8];
@@ -882,8 +895,6 @@ static enum answer call(struct rf_re *x, const struct rf_rp_expr *e, struct rf_r
 		if (m)
 			return call_mock(x, m, args, e->row, ret);
 	}
-	if (e->kind == RF_RP_BUILTIN && quick((enum rf_rp_quick)e->quick, args, ret))
-		return GIVEN;
 	if (e->kind == RF_RP_BUILTIN)
 		return call_builtin(x, e->builtin, args, e->row, ret);
 	return call_function(x, e->group, args, ret);
@@ -925,7 +936,7 @@ static enum result gather(struct rf_re *x, struct rf_re_cont *k, struct rf_rv *f
 	return MORE;
 }
 
-static enum answer comprehension(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
+static APART enum answer comprehension(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 				 struct rf_rv *ret)
 {
 	struct gather g = { .cont = { gather }, .e = e };
@@ -943,7 +954,7 @@ static enum answer comprehension(struct rf_re *x, const struct rf_rp_expr *e, st
 
 /* --- composites --- */
 
-static enum answer composite(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
+static APART enum answer composite(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 			     struct rf_rv *ret)
 {
 	struct rf_rv *v = rf_arena_try_raw(x->arena, e->n * sizeof(*v) + 1);
@@ -959,6 +970,8 @@ static enum answer composite(struct rf_re *x, const struct rf_rp_expr *e, struct
 		*ret = rf_rv_array(v, e->n);
 	else if (e->kind == RF_RP_SET)
 		*ret = rf_rv_set(v, e->n);
+	else if (e->sorted)
+		*ret = (struct rf_rv){ .type = RF_RV_OBJECT, .n = e->n / 2, .items = v };
 	else
 		*ret = rf_rv_object((struct rf_rv_pair *)v, e->n / 2, &clash);
 	if (clash) {
@@ -968,7 +981,7 @@ static enum answer composite(struct rf_re *x, const struct rf_rp_expr *e, struct
 	return GIVEN;
 }
 
-static enum answer template(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
+static APART enum answer template(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 			    struct rf_rv *ret)
 {
 	rf_auto(buf) b = RF_BUF_INIT;
@@ -996,7 +1009,7 @@ static enum answer template(struct rf_re *x, const struct rf_rp_expr *e, struct 
 }
 
 /* What has one value for the whole evaluation. */
-static enum answer once(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame, struct rf_rv *ret)
+static APART enum answer once(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame, struct rf_rv *ret)
 {
 	struct rf_re_cached *c = &x->env->once[e->slot - 1];
 	enum answer r;
@@ -1013,12 +1026,35 @@ static enum answer once(struct rf_re *x, const struct rf_rp_expr *e, struct rf_r
 	return r;
 }
 
+static APART enum answer reference(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame, struct rf_rv *ret)
+{
+	struct rf_rv v;
+	enum answer r = value_of(x, e->base, frame, &v);
+
+	return r == GIVEN ? rf_re_follow(x, e, 0, v, frame, ret) : r;
+}
+
+static APART enum answer place(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame, struct rf_rv *ret)
+{
+	enum answer r = rf_re_group(x, e->group, ret);
+
+	return r == GIVEN && e->n ? rf_re_follow(x, e, 0, *ret, frame, ret) : r;
+}
+
+static APART enum answer whole(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *ret)
+{
+	struct rf_re_cached *c = &x->env->once[e->slot - 1];
+
+	if (!c->state && !rf_re_with_member(x->arena, x->env->input, e->item[0].value, e->value, &c->value))
+		return rf_re_full(x);
+	c->state = 1;
+	*ret = c->value;
+	return GIVEN;
+}
+
 enum answer rf_re_eval(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv *frame,
 			struct rf_rv *ret)
 {
-	struct rf_rv v;
-	enum answer r;
-
 	switch ((enum rf_rp_kind)e->kind) {
 	case RF_RP_CONST:
 		*ret = e->value;
@@ -1031,13 +1067,15 @@ enum answer rf_re_eval(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv
 	case RF_RP_DATA:
 		return rf_re_data(x, e, frame, ret);
 	case RF_RP_REF:
-		r = value_of(x, e->base, frame, &v);
-		return r == GIVEN ? rf_re_follow(x, e, 0, v, frame, ret) : r;
+		return reference(x, e, frame, ret);
 	case RF_RP_ARRAY:
 	case RF_RP_SET:
 	case RF_RP_OBJECT:
 		return composite(x, e, frame, ret);
 	case RF_RP_BUILTIN:
+		if (e->quick && !e->slot && !x->env->n_mocks)
+			return call_quick(x, e, frame, ret);
+		return e->slot ? once(x, e, frame, ret) : call(x, e, frame, ret);
 	case RF_RP_FUNCTION:
 		return e->slot ? once(x, e, frame, ret) : call(x, e, frame, ret);
 	case RF_RP_ARRAY_COMP:
@@ -1048,6 +1086,12 @@ enum answer rf_re_eval(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv
 		return template(x, e, frame, ret);
 	case RF_RP_NARROWED:
 		return x->env->n_over ? rf_re_eval(x, e->base, frame, ret) : rf_re_group(x, e->group, ret);
+	case RF_RP_PLACE:
+		return place(x, e, frame, ret);
+	case RF_RP_WHOLE:
+		return whole(x, e, ret);
+	case RF_RP_NEVER:
+		return UNDEFINED;
 	}
 	return UNDEFINED;
 }

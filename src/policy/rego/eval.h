@@ -1,5 +1,5 @@
 /* Inside the evaluator: eval.c (steps, expressions, calls), documents.c (partial rules, places in the tree, with),
- * query.c (a query from its beginning to its answers), fix.c and sign.c (what is known before, what is shared). */
+ * query.c (a query from its beginning to its answers), fix.c, sign.c and joint.c (one plan for many policies). */
 #ifndef RF_POLICY_REGO_EVAL_H
 #define RF_POLICY_REGO_EVAL_H
 
@@ -38,20 +38,6 @@ static inline bool rf_re_is_signed(struct rf_re_sign s)
 	return (s.a | s.b) != 0;
 }
 
-struct rf_rego_fixed {
-	const struct rf_re_cached *known; /* as an evaluation starts: groups, nodes, paths, once, in one piece */
-	const struct rf_re_sign *sign;	  /* of groups */
-};
-
-#define RF_RE_SHARED 256
-struct rf_rego_shared {
-	struct rf_re_result {
-		struct rf_re_sign sign;
-		const struct rf_rv *args; /* of a call */
-		struct rf_re_cached result;
-	} at[RF_RE_SHARED];
-};
-
 /* What `with` changes, and what is known while it is so. */
 struct rf_re_env {
 	bool has_input;
@@ -61,16 +47,14 @@ struct rf_re_env {
 	struct rf_re_mock *mock;
 	uint32_t n_mocks;
 	struct rf_re_cached *group, *node, *path, *once;
-	struct rf_re_memo *memo; /* RF_RE_MEMOS; NULL: no call was worth it yet */
+	struct rf_re_memo *memo; /* NULL: no call was worth it yet */
+	uint32_t n_memos;	 /* a power of two */
 };
 
 struct rf_re {
 	const struct rf_rego *rego;
 	struct rf_arena *arena;
 	struct rf_re_env *env;
-	const struct rf_re_env *base;	 /* the one in which nothing is replaced */
-	const struct rf_re_sign *sign;	 /* NULL: nothing is shared */
-	struct rf_rego_shared *shared;
 	struct rf_rb_env builtins;
 	int64_t fuel;
 	int64_t deadline_ns; /* of rf_mono_ns; 0: none */
@@ -118,6 +102,7 @@ enum result rf_re_conflict(struct rf_re *x, const struct rf_rego_group *g);
 
 /* query.c */
 #define RF_RE_STACK 1024 /* slots; deeper frames are in the arena */
+#define RF_RE_STEPS 100000000
 int64_t rf_re_wall_ns(void);
 bool rf_re_set_up(struct rf_re *x, const struct rf_rego_run *run);
 
@@ -126,16 +111,28 @@ enum answer rf_re_data(struct rf_re *x, const struct rf_rp_expr *e, struct rf_rv
 			     struct rf_rv *ret);
 /* The value of a place's rules. */
 enum answer rf_re_group(struct rf_re *x, const struct rf_rego_group *g, struct rf_rv *ret);
-/* A copy that knows nothing yet (or what `known` says), with room for so many more changes. NULL: the arena is full. */
-struct rf_re_env *rf_re_new_env(struct rf_re *x, const struct rf_re_env *from, const struct rf_re_cached *known,
-				uint32_t more);
-size_t rf_re_known(const struct rf_rego *r); /* how many an environment has */
-/* Where a result with this sign would be; what is there may be another's. */
-struct rf_re_result *rf_re_shared_at(struct rf_re *x, struct rf_re_sign s, const struct rf_rv *args, uint32_t n);
-/* sign.c: the signs of a policy's places where input[key] is value. fixed: what was computed of that alone. */
-void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value, const struct rf_re_cached *known,
-		 struct rf_re_sign *ret);
+/* A copy that knows nothing yet, with room for so many more changes. NULL: the arena is full. */
+struct rf_re_env *rf_re_new_env(struct rf_re *x, const struct rf_re_env *from, uint32_t more);
 enum result rf_re_with(struct rf_re *x, const struct rf_rp_step *s, struct rf_rv *frame,
 			     struct rf_re_cont *k);
+
+/* The object with one member more (joint.c); what is none counts as empty. False: the arena is full. */
+bool rf_re_with_member(struct rf_arena *a, struct rf_rv object, struct rf_rv key, struct rf_rv value, struct rf_rv *ret);
+
+/* fix.c: equal values as one, so that calls with them are known again. */
+struct rf_re_pool;
+struct rf_re_pool *rf_re_pool_new(void);
+void rf_re_pool_free(struct rf_re_pool *p); /* NULL is allowed */
+bool rf_re_pooled(struct rf_re_pool *p, struct rf_rv v, struct rf_rv *ret); /* false: the pool is full */
+
+/* What a policy computes of input[key] alone. The values are in the pool, or in the arena. */
+struct rf_re_fixed {
+	struct rf_re_cached *group, *once; /* by their numbers */
+};
+void rf_re_fix(const struct rf_rego *r, struct rf_str key, struct rf_rv value, struct rf_re_pool *pool,
+	       struct rf_arena *a, const struct rf_re_fixed *ret);
+/* sign.c: the signs of a policy's places where input[key] is value. known: what was computed of that alone. */
+void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value, const struct rf_re_fixed *known,
+		 struct rf_re_sign *ret);
 
 #endif

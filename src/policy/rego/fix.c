@@ -11,21 +11,21 @@
 #define POOL_MEMORY ((size_t)64 << 20)
 #define POOL_MAX (1u << 20)
 
-struct rf_rego_pool {
+struct rf_re_pool {
 	struct rf_arena arena;
 	struct rf_rv *at; /* by hash; type UINT8_MAX: empty */
 	uint32_t n, slots;
 };
 
-struct rf_rego_pool *rf_rego_pool_new(void)
+struct rf_re_pool *rf_re_pool_new(void)
 {
-	struct rf_rego_pool *p = rf_new(struct rf_rego_pool);
+	struct rf_re_pool *p = rf_new(struct rf_re_pool);
 
 	p->arena.cap = POOL_MEMORY;
 	return p;
 }
 
-void rf_rego_pool_free(struct rf_rego_pool *p)
+void rf_re_pool_free(struct rf_re_pool *p)
 {
 	if (!p)
 		return;
@@ -34,7 +34,7 @@ void rf_rego_pool_free(struct rf_rego_pool *p)
 	free(p);
 }
 
-static struct rf_rv *place_of(const struct rf_rego_pool *p, struct rf_rv v)
+static struct rf_rv *place_of(const struct rf_re_pool *p, struct rf_rv v)
 {
 	uint32_t i = (uint32_t)rf_rv_hash(v) & (p->slots - 1);
 
@@ -43,9 +43,9 @@ static struct rf_rv *place_of(const struct rf_rego_pool *p, struct rf_rv v)
 	return &p->at[i];
 }
 
-static void grow(struct rf_rego_pool *p)
+static void grow(struct rf_re_pool *p)
 {
-	struct rf_rego_pool more = { .slots = p->slots ? 2 * p->slots : 64, .n = p->n };
+	struct rf_re_pool more = { .slots = p->slots ? 2 * p->slots : 64, .n = p->n };
 
 	if (p->slots && p->n < p->slots / 2)
 		return;
@@ -60,8 +60,7 @@ static void grow(struct rf_rego_pool *p)
 	p->slots = more.slots;
 }
 
-/* A copy of v that is the same for all that are written like it, so that calls with it are known again. */
-static bool pooled(struct rf_rego_pool *p, struct rf_rv v, struct rf_rv *ret)
+bool rf_re_pooled(struct rf_re_pool *p, struct rf_rv v, struct rf_rv *ret)
 {
 	struct rf_rv *at;
 
@@ -84,7 +83,7 @@ static bool pooled(struct rf_rego_pool *p, struct rf_rv v, struct rf_rv *ret)
 struct fixing {
 	struct rf_re x;
 	struct rf_arena *a;
-	struct rf_rego_pool *pool;
+	struct rf_re_pool *pool;
 };
 
 /* Many parts of a value may be the same one in memory; a copy has them all, and so has what hashes them. */
@@ -110,7 +109,7 @@ static void fix_one(struct fixing *f, enum answer r, struct rf_rv v, struct rf_r
 	f->x.rule = NULL;
 	if (r == UNDEFINED)
 		ret->state = 2;
-	if (r != GIVEN || !is_small(v, &left) || !(pooled(f->pool, v, &copy) || rf_rv_copy(f->a, v, &copy)))
+	if (r != GIVEN || !is_small(v, &left) || !(rf_re_pooled(f->pool, v, &copy) || rf_rv_copy(f->a, v, &copy)))
 		return;
 	ret->state = 1;
 	ret->value = copy;
@@ -121,11 +120,10 @@ static bool is_of(bool fixable, bool any, struct rf_rv its, struct rf_str key)
 	return fixable && (any || rf_str_eq(rf_rv_text(its), key));
 }
 
-static void fix_all(struct fixing *f, struct rf_str key, struct rf_re_cached *known)
+static void fix_all(struct fixing *f, struct rf_str key, const struct rf_re_fixed *ret)
 {
 	struct rf_re *x = &f->x;
 	const struct rf_rego *r = x->rego;
-	struct rf_re_cached *once = known + r->n_groups + r->n_nodes + r->n_paths;
 	struct rf_rv frame[RF_REGO_ONCE_SLOTS] = { RF_RV_NIL }, v = RF_RV_NIL;
 	enum answer was;
 
@@ -133,7 +131,7 @@ static void fix_all(struct fixing *f, struct rf_str key, struct rf_re_cached *kn
 		if (!is_of(r->once[i].fixable, r->once[i].any, r->once[i].key, key))
 			continue;
 		was = rf_re_eval(x, r->once[i].expr, frame, &v);
-		fix_one(f, was, v, &once[i]);
+		fix_one(f, was, v, &ret->once[i]);
 	}
 	for (uint32_t i = 0; i < r->n_groups && x->fuel > 0; i++) {
 		const struct rf_rego_group *g = r->group[i];
@@ -141,17 +139,14 @@ static void fix_all(struct fixing *f, struct rf_str key, struct rf_re_cached *kn
 		if (!is_of(g->fixable, g->fix_any, g->fix_key, key))
 			continue;
 		was = rf_re_group(x, g, &v);
-		fix_one(f, was, v, &known[i]);
+		fix_one(f, was, v, &ret->group[i]);
 	}
 }
 
-const struct rf_rego_fixed *rf_rego_fix(const struct rf_rego *r, struct rf_str key, struct rf_rv value,
-					struct rf_rego_pool *pool, struct rf_arena *a)
+void rf_re_fix(const struct rf_rego *r, struct rf_str key, struct rf_rv value, struct rf_re_pool *pool,
+	       struct rf_arena *a, const struct rf_re_fixed *ret)
 {
 	rf_auto(arena) scratch = RF_ARENA_CAPPED(FIX_MEMORY);
-	struct rf_rego_fixed *fixed = rf_arena_new(a, struct rf_rego_fixed);
-	struct rf_re_cached *known = rf_arena_array(a, struct rf_re_cached, rf_re_known(r) + 1);
-	struct rf_re_sign *sign = rf_arena_array(a, struct rf_re_sign, r->n_groups + 1);
 	const struct rf_rv_pair pair = { rf_rv_str(key), value };
 	const struct rf_rv input = { .type = RF_RV_OBJECT, .n = 1, .pairs = &pair };
 	struct rf_rego_run run = { .arena = &scratch, .input = &input };
@@ -164,8 +159,5 @@ const struct rf_rego_fixed *rf_rego_fix(const struct rf_rego *r, struct rf_str k
 	};
 	f.x.builtins = (struct rf_rb_env){ .arena = &scratch, .fuel = &f.x.fuel, .now_ns = rf_re_wall_ns() };
 	if (rf_re_set_up(&f.x, &run))
-		fix_all(&f, key, known);
-	rf_re_signs(r, key, value, known, sign);
-	*fixed = (struct rf_rego_fixed){ known, sign };
-	return fixed;
+		fix_all(&f, key, ret);
 }

@@ -248,6 +248,7 @@ static uint32_t closing_brace(const struct rf_rf *f, const struct rf_ra_rule *r)
 /* True: on the line of the head. */
 static bool put_body(struct rf_rf *f, const struct rf_ra_rule *r)
 {
+	const struct rf_ra_expr *e;
 	uint32_t close;
 
 	if (r->body == NULL)
@@ -261,6 +262,8 @@ static bool put_body(struct rf_rf *f, const struct rf_ra_rule *r)
 	}
 	rf_buf_puts(f->out, " {");
 	close = closing_brace(f, r);
+	e = r->body->expr[0];
+	f->lead = e->kind == RF_RA_EXPR_TERM && !e->negated ? rf_rf_union_led(e->term) : NULL;
 	rf_rf_block(f, r->body, close);
 	rf_buf_add_c(f->out, '}');
 	return false;

@@ -18,6 +18,7 @@ struct rf_rf {
 	int level;
 	bool odd;
 	bool long_heads; /* some rule has a.b.c for a name: all are written that way */
+	const struct rf_ra_term *lead; /* a union that a body in braces begins with */
 };
 
 /* What may come before the next thing, once the line is ended. */
@@ -59,6 +60,7 @@ void rf_rf_term(struct rf_rf *f, const struct rf_ra_term *t);
 void rf_rf_whole(struct rf_rf *f, const struct rf_ra_term *t);	/* an expression of its own */
 void rf_rf_domain(struct rf_rf *f, const struct rf_ra_term *t); /* beside `in` */
 bool rf_rf_brace_led(const struct rf_ra_term *t);		/* is written with { first */
+const struct rf_ra_term *rf_rf_union_led(const struct rf_ra_term *t); /* the union that it begins with, or NULL */
 void rf_rf_ref_part(struct rf_rf *f, const struct rf_ra_term *t);
 void rf_rf_name(struct rf_rf *f, struct rf_str name, bool quote_keywords); /* .name or ["name"] */
 /* Between brackets; step 2: pairs. The closing one stands at `close`. */

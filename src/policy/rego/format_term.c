@@ -222,7 +222,7 @@ static void operand(struct rf_rf *f, const struct rf_ra_term *t, int outer, bool
 	/* a union that leads a body in braces would be read as a comprehension */
 	in_parens(f, t,
 		  inner < 7 && (nested || inner < outer || (right && inner <= outer) ||
-				(!right && t->grouped && is_union(t))));
+				(!right && (t->grouped || t == f->lead) && is_union(t))));
 }
 
 static void infix(struct rf_rf *f, const struct rf_ra_term *t, bool nested)
@@ -347,7 +347,7 @@ void rf_rf_term(struct rf_rf *f, const struct rf_ra_term *t)
 
 void rf_rf_whole(struct rf_rf *f, const struct rf_ra_term *t)
 {
-	bool parens = t->grouped && is_union(t); /* { x | y } would be read as a comprehension */
+	bool parens = (t->grouped || t == f->lead) && is_union(t); /* { x | y } would be read as a comprehension */
 
 	if (!is_infix(t)) {
 		rf_rf_term(f, t);
@@ -365,6 +365,13 @@ void rf_rf_whole(struct rf_rf *f, const struct rf_ra_term *t)
 void rf_rf_domain(struct rf_rf *f, const struct rf_ra_term *t)
 {
 	in_parens(f, t, is_infix(t) && t->item[0]->kind == RF_RA_REF);
+}
+
+const struct rf_ra_term *rf_rf_union_led(const struct rf_ra_term *t)
+{
+	while (is_infix(t) && !is_union(t))
+		t = t->item[1];
+	return is_union(t) ? t : NULL;
 }
 
 bool rf_rf_brace_led(const struct rf_ra_term *t)

@@ -1,7 +1,7 @@
 /* Expressions that have one value for a whole evaluation: calls and comprehensions that use no variable but those that
  * are such expressions themselves. They are computed once. Where the caller says ahead what lies under one key of
  * the input (a constraint's parameters), those that depend on that key alone are computed before any
- * evaluation (rf_rego_fix). */
+ * evaluation (fix.c). */
 #include "policy/rego/compile.h"
 
 /* What of the input something depends on. */
@@ -105,7 +105,7 @@ static struct dep key_of(const struct rf_rp_expr *e)
 
 static bool look_at_pattern(struct scan *c, const struct rf_rp_pattern *p, uint64_t own, struct dep *d)
 {
-	if (p->kind == RF_RP_BIND) /* rf_rego_fix has no more slots than these */
+	if (p->kind == RF_RP_BIND) /* rf_re_fix has no more slots than these */
 		return c->loose || p->slot < RF_REGO_ONCE_SLOTS;
 	if (p->kind == RF_RP_EQUAL)
 		return look(c, p->expr, own, d);
@@ -223,6 +223,10 @@ static bool look(struct scan *c, const struct rf_rp_expr *e, uint64_t own, struc
 	case RF_RP_OBJECT:
 	case RF_RP_TEMPLATE:
 		break;
+	case RF_RP_PLACE:
+	case RF_RP_WHOLE:
+	case RF_RP_NEVER: /* not in a policy by itself */
+		return false;
 	}
 	return look_at_items(c, e->item, e->n, own, d);
 }

@@ -3,6 +3,8 @@
  * waiting for memory then. */
 #include "policy/rego/compile.h"
 
+#define SORTED_MAX 64 /* keys and values of an object */
+
 static struct rf_rp_step *pack_steps(struct rf_rego *r, const struct rf_rp_step *s);
 static void pack_expr(struct rf_rego *r, struct rf_rp_expr *e);
 
@@ -23,6 +25,33 @@ static struct rf_rp_expr *pack_exprs(struct rf_rego *r, const struct rf_rp_expr 
 	return to;
 }
 
+static bool has_constant_keys(const struct rf_rp_expr *e)
+{
+	for (uint32_t i = 0; i < e->n; i += 2)
+		if (e->item[i].kind != RF_RP_CONST)
+			return false;
+	return true;
+}
+
+/* So that nobody has to when it is evaluated. There are few. */
+static void sort_keys(struct rf_rp_expr *e)
+{
+	e->sorted = has_constant_keys(e);
+	for (uint32_t i = 2; e->sorted && i < e->n; i += 2)
+		for (uint32_t j = i; e->sorted && j > 0; j -= 2) {
+			struct rf_rp_expr pair[2] = { e->item[j - 2], e->item[j - 1] };
+			int c = rf_rv_cmp(pair[0].value, e->item[j].value);
+
+			e->sorted = c != 0; /* twice the same: the evaluation compares their values */
+			if (c <= 0)
+				break;
+			e->item[j - 2] = e->item[j];
+			e->item[j - 1] = e->item[j + 1];
+			e->item[j] = pair[0];
+			e->item[j + 1] = pair[1];
+		}
+}
+
 /* What e, a copy already, points to. */
 static void pack_expr(struct rf_rego *r, struct rf_rp_expr *e)
 {
@@ -34,6 +63,8 @@ static void pack_expr(struct rf_rego *r, struct rf_rp_expr *e)
 	}
 	if (e->n)
 		e->item = pack_exprs(r, e->item, e->n);
+	if (e->kind == RF_RP_OBJECT && e->n <= SORTED_MAX)
+		sort_keys(e);
 	if (rf_rp_is_comp(e))
 		e->body = pack_steps(r, e->body);
 	if (rf_rp_has_base(e))

@@ -203,7 +203,7 @@ static struct rf_ra_term *path(struct rf_rp *p)
 		return NULL;
 	if (t->kind == RF_RA_VAR && !t->is_wild)
 		return t;
-	if (t->kind != RF_RA_REF || t->item[0]->kind != RF_RA_VAR)
+	if (t->kind != RF_RA_REF || t->item[0]->kind != RF_RA_VAR || t->item[0]->is_wild)
 		return rf_rp_fail(p, t->loc, "unexpected %s token: expecting var",
 				  rf_rp_kind_name(t));
 	for (uint32_t i = 1; i < t->n; i++)

@@ -30,6 +30,9 @@ enum rf_rp_kind {
 	RF_RP_OBJECT_COMP,
 	RF_RP_TEMPLATE,
 	RF_RP_NARROWED, /* base, a partial set, of which only what the group makes is of use here */
+	RF_RP_PLACE,	/* what the rules of a group give, then keys; in joint plans, where no `with` is */
+	RF_RP_WHOLE,	/* input, and value under the key that is its item; in joint plans, computed once */
+	RF_RP_NEVER,	/* no value, ever; in joint plans */
 };
 
 /* Builtins that are so small that their call would cost more than they do. */
@@ -54,17 +57,21 @@ enum rf_rp_quick {
 struct rf_rp_expr {
 	uint8_t kind;	    /* enum rf_rp_kind */
 	bool first;	    /* ARRAY_COMP: only its first item is meant */
-	bool known_path;    /* INPUT: its first keys are one of rf_rego's paths */
+	union {
+		bool known_path; /* INPUT: its first keys are one of rf_rego's paths */
+		bool document;	 /* REF: base is of data */
+		bool sorted;	 /* OBJECT: keys are constants, in order, each once */
+	};
 	union {
 		uint8_t path_keys; /* INPUT: how many keys that are */
 		uint8_t quick;	   /* BUILTIN: enum rf_rp_quick */
 	};
 	uint32_t n;	    /* items */
-	uint32_t slot;	    /* SLOT; INPUT: which path; calls, comprehensions: 1 + index in once, 0: none */
+	uint32_t slot;	    /* SLOT; INPUT: which path; calls, comprehensions, WHOLE: 1 + index in once, 0: none */
 	uint32_t row;	    /* in the source */
 	struct rf_rp_expr *item; /* keys, items, arguments, in one piece */
 	union {
-		struct rf_rv value; /* CONST */
+		struct rf_rv value; /* CONST, WHOLE */
 		struct {
 			struct rf_rp_expr *base; /* REF, NARROWED; comprehensions: the term */
 			struct rf_rp_expr *key;	 /* OBJECT_COMP */
@@ -74,7 +81,7 @@ struct rf_rp_expr {
 		struct rf_rp_step *body;     /* comprehensions */
 		struct rf_rego_node *node;   /* DATA */
 		const struct rf_rb *builtin; /* BUILTIN */
-		struct rf_rego_group *group; /* FUNCTION, NARROWED */
+		struct rf_rego_group *group; /* FUNCTION, NARROWED, PLACE */
 	};
 };
 
@@ -213,6 +220,7 @@ struct rf_rego_group {
 	struct rf_rp_rule **merged; /* of a partial set: the same, those that begin alike as one */
 	uint32_t n_merged;
 	struct rf_rp_rule *fallback; /* default */
+	const struct rf_rp_rule *first; /* the one that errors name; NULL: the first that there is */
 	bool same_constant;	     /* all rules give the same constant: the first that holds decides */
 	struct rf_rv constant;
 	struct rf_rego_index *index; /* of a function; NULL: all rules are tried */

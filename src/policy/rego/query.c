@@ -4,8 +4,6 @@
 #include "policy/rego/coverage.h"
 #include "policy/rego/eval.h"
 
-#define STEPS 100000000
-
 struct answers {
 	struct rf_re_cont cont;
 	const struct rf_rego_query *q;
@@ -55,45 +53,16 @@ int64_t rf_re_wall_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* What is shared knows a collection again by its place in memory, and the next run's input may lie in the same. */
-static bool own_input(struct rf_re *x, struct rf_rv *input)
-{
-	size_t size = (input->type == RF_RV_OBJECT ? 2u : 1u) * sizeof(*input) * input->n;
-	struct rf_rv *copy;
-
-	if (input->type < RF_RV_ARRAY || size == 0)
-		return true;
-	copy = rf_arena_try_raw(x->arena, size);
-	if (!copy)
-		return false;
-	memcpy(copy, input->items, size);
-	input->items = copy;
-	return true;
-}
-
 bool rf_re_set_up(struct rf_re *x, const struct rf_rego_run *run)
 {
 	struct rf_re_env plain = { .has_input = run->input != NULL,
 				   .input = run->input ? *run->input : RF_RV_NIL,
 				   .data = x->rego->data };
-	const struct rf_rego_fixed *fixed = run->strict ? NULL : run->fixed; /* computed ahead, errors are undefined */
 
-	if (fixed && run->shared && plain.has_input && !own_input(x, &plain.input))
-		return false;
 	if (run->data && !rf_rv_merge(x->arena, x->rego->data, *run->data, &plain.data))
 		return false;
-	x->env = rf_re_new_env(x, &plain, fixed ? fixed->known : NULL, 0);
-	x->base = x->env;
-	if (fixed && run->shared) {
-		x->sign = fixed->sign;
-		x->shared = run->shared;
-	}
+	x->env = rf_re_new_env(x, &plain, 0);
 	return x->env != NULL;
-}
-
-struct rf_rego_shared *rf_rego_share(struct rf_arena *a)
-{
-	return rf_arena_try(a, sizeof(struct rf_rego_shared));
 }
 
 /* Runs the query; k gets its solutions. one: only the expression that it is, and that into *ret. */
@@ -104,7 +73,7 @@ static int evaluate(const struct rf_rego_query *q, struct rf_rego_run *run, stru
 	RF_UNINITIALIZED struct rf_err own; /* a kilobyte that is hardly ever used */
 	struct rf_re x = { .rego = q->rego,
 			   .arena = run->arena,
-			   .fuel = run->steps ? run->steps : STEPS,
+			   .fuel = run->steps ? run->steps : RF_RE_STEPS,
 			   .deadline_ns = run->deadline_ns,
 			   .strict = run->strict,
 			   .stack = stack,

@@ -44,8 +44,6 @@ int rf_rego_prepare(struct rf_rego *r, struct rf_str query, enum rf_ra_version v
 		    struct rf_rego_query **ret, struct rf_ra_errors *errors);
 void rf_rego_query_free(struct rf_rego_query *q);
 
-struct rf_rego_fixed;
-struct rf_rego_shared;
 struct rf_rego_coverage;
 
 struct rf_rego_run {
@@ -57,8 +55,6 @@ struct rf_rego_run {
 	int64_t now_ns;		   /* 0: the clock */
 	bool strict;		   /* errors of builtins end the evaluation instead of being undefined */
 	uint64_t seed;		   /* of rand.* and uuid.*; 0: by the clock */
-	const struct rf_rego_fixed *fixed; /* what was computed before; NULL: nothing */
-	struct rf_rego_shared *shared;	   /* with runs of other policies, if fixed is given; NULL: nothing */
 	struct rf_rego_coverage *coverage; /* of a covered policy: what was evaluated is added; NULL: not noted */
 	int64_t used;		   /* out: steps */
 };
@@ -83,20 +79,26 @@ int rf_rego_ask(const struct rf_rego_query *q, struct rf_rego_run *run, struct r
 /* Of a query that is one reference: its value. False: undefined. */
 bool rf_rego_value(const struct rf_rego_result *r, struct rf_rv *ret);
 
-/* What the policies compute from input[key] alone, computed now, for all runs that have this value there. Lives in
- * the arena and the pool, in which all whose runs share something (below) keep equal values as one. A run with
- * another value there must not be given it. */
-struct rf_rego_pool;
-struct rf_rego_pool *rf_rego_pool_new(void);
-void rf_rego_pool_free(struct rf_rego_pool *p); /* NULL is allowed */
-const struct rf_rego_fixed *rf_rego_fix(const struct rf_rego *r, struct rf_str key, struct rf_rv value,
-					struct rf_rego_pool *pool, struct rf_arena *a);
+/* --- one plan for many policies ---
+ *
+ * Policies that are asked about the same input, each with a value of its own under one key of it (a constraint's
+ * parameters), become one plan: what depends on that value alone is computed when it is joined, what can never hold
+ * then is left out, and rules that compute the same, in whichever policy, are there once.
+ *
+ * A joint plan only grows: who has replaced many of its policies makes a new one. Reviews may run at once; joining needs
+ * the caller's lock against them. */
+struct rf_rego_joint;
+struct rf_rego_joint *rf_rego_joint_new(void);
+void rf_rego_joint_free(struct rf_rego_joint *j); /* NULL is allowed */
+/* The number of the query, where input[key] is value (copied). q must live as long as that number is asked for. */
+uint32_t rf_rego_join(struct rf_rego_joint *j, const struct rf_rego_query *q, struct rf_str key, struct rf_rv value);
 
-/* What runs on the same input find out for each other: policies that carry the same library compute the same things.
- * The runs may differ in their policies and in what lies under the key of their rf_rego_fixed; all else of input and
- * time must be the same, data is not shared, and they all use this arena. The policies, their fixed ones and the pool live
- * as long as it does. NULL: the arena is full. */
-struct rf_rego_shared *rf_rego_share(struct rf_arena *a);
+/* All questions about one input, which has no member under the key. run and what it points to must stay until the last
+ * of them; steps may be set anew for each. What one finds out serves the next, but an error is that of one alone. NULL: the
+ * arena is full. */
+struct rf_rego_round;
+struct rf_rego_round *rf_rego_begin(const struct rf_rego_joint *j, struct rf_rego_run *run);
+int rf_rego_ask_joint(struct rf_rego_round *round, uint32_t number, struct rf_rv *ret, struct rf_err *err); /* as rf_rego_ask */
 
 /* Names of rules, for `policy test`: calls fn for each rule of each package ("data.a.b.test_x"). */
 void rf_rego_each_rule(const struct rf_rego *r,

@@ -19,6 +19,8 @@ struct signing {
 	const struct rf_re_cached *group, *once; /* known values */
 	struct rf_re_sign *sign;
 	uint8_t *state; /* of groups: 1 has none, 2 has one */
+	struct rf_re_sign *once_sign; /* the same of expressions that are computed once, */
+	uint8_t *once_state;	      /* which may be in many places */
 };
 
 static void put(struct rf_buf *s, uint64_t v)
@@ -171,6 +173,37 @@ static bool put_input(struct signing *c, struct rf_buf *s, const struct rf_rp_ex
 	return put_exprs(c, s, e->item, e->n);
 }
 
+static bool put_call(struct signing *c, struct rf_buf *s, const struct rf_rp_expr *e)
+{
+	if (e->kind == RF_RP_FUNCTION)
+		return put_group(c, s, e->group) && put_exprs(c, s, e->item, e->n);
+	if (e->kind == RF_RP_BUILTIN) {
+		put_text(s, rf_str(e->builtin->name));
+		return !e->builtin->impure && e->builtin->fn && e->n > 0 && put_exprs(c, s, e->item, e->n);
+	}
+	return put_steps(c, s, e->body) && put_expr(c, s, e->base) &&
+	       (e->kind != RF_RP_OBJECT_COMP || put_expr(c, s, e->key));
+}
+
+static bool put_once(struct signing *c, struct rf_buf *s, const struct rf_rp_expr *e)
+{
+	uint32_t n = e->slot - 1;
+
+	if (c->once[n].state) {
+		put_known(s, &c->once[n]);
+		return true;
+	}
+	if (c->once_state[n] == 0) {
+		rf_auto(buf) own = RF_BUF_INIT;
+
+		c->once_state[n] = put_call(c, &own, e) ? 2 : 1;
+		if (c->once_state[n] == 2)
+			c->once_sign[n] = sign_of(&own);
+	}
+	put_sign(s, c->once_sign[n]);
+	return c->once_state[n] == 2;
+}
+
 static bool put_expr(struct signing *c, struct rf_buf *s, const struct rf_rp_expr *e)
 {
 	put(s, (uint64_t)e->kind << 8 | e->first);
@@ -195,22 +228,18 @@ static bool put_expr(struct signing *c, struct rf_buf *s, const struct rf_rp_exp
 	case RF_RP_ARRAY_COMP:
 	case RF_RP_SET_COMP:
 	case RF_RP_OBJECT_COMP:
-		if (e->slot && c->once[e->slot - 1].state) {
-			put_known(s, &c->once[e->slot - 1]);
-			return true;
-		}
-		break;
-	default:
+		return e->slot ? put_once(c, s, e) : put_call(c, s, e);
+	case RF_RP_ARRAY:
+	case RF_RP_SET:
+	case RF_RP_OBJECT:
+	case RF_RP_TEMPLATE:
 		return put_exprs(c, s, e->item, e->n);
+	case RF_RP_PLACE:
+	case RF_RP_WHOLE:
+	case RF_RP_NEVER: /* not in a policy by itself */
+		break;
 	}
-	if (e->kind == RF_RP_FUNCTION)
-		return put_group(c, s, e->group) && put_exprs(c, s, e->item, e->n);
-	if (e->kind == RF_RP_BUILTIN) {
-		put_text(s, rf_str(e->builtin->name));
-		return !e->builtin->impure && e->builtin->fn && e->n > 0 && put_exprs(c, s, e->item, e->n);
-	}
-	return put_steps(c, s, e->body) && put_expr(c, s, e->base) &&
-	       (e->kind != RF_RP_OBJECT_COMP || put_expr(c, s, e->key));
+	return false;
 }
 
 static bool put_steps(struct signing *c, struct rf_buf *s, const struct rf_rp_step *step)
@@ -230,16 +259,18 @@ static bool put_steps(struct signing *c, struct rf_buf *s, const struct rf_rp_st
 	return true;
 }
 
-void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value, const struct rf_re_cached *known,
+void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value, const struct rf_re_fixed *known,
 		 struct rf_re_sign *ret)
 {
 	rf_auto(buf) scratch = RF_BUF_INIT;
 	struct signing c = { .r = r,
 			     .key = key,
-			     .group = known,
-			     .once = known + r->n_groups + r->n_nodes + r->n_paths,
+			     .group = known->group,
+			     .once = known->once,
 			     .sign = ret,
-			     .state = rf_alloc(r->n_groups + 1) };
+			     .state = rf_alloc(r->n_groups + 1),
+			     .once_sign = rf_alloc((r->n_once + 1) * sizeof(*c.once_sign)),
+			     .once_state = rf_alloc(r->n_once + 1) };
 
 	put_value(&scratch, value);
 	c.value = sign_of(&scratch);
@@ -248,4 +279,6 @@ void rf_re_signs(const struct rf_rego *r, struct rf_str key, struct rf_rv value,
 		(void)put_group(&c, &scratch, r->group[i < r->n_order ? r->order[i] : i - r->n_order]);
 	}
 	free(c.state);
+	free(c.once_sign);
+	free(c.once_state);
 }

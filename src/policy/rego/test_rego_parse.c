@@ -310,6 +310,7 @@ static void packages_and_imports_are_read(void **state)
 	refused(RF_RA_V1, "import future.keywords.foo", "unexpected keyword, must be one of");
 	refused(RF_RA_V1, "import rego.v3", "invalid import `rego.v3`, must be one of: `rego.v1`, `rego.v2`");
 	refused(RF_RA_V1, "package q", "unexpected package");
+	refused(RF_RA_V1, "package _.b", "unexpected ref token: expecting var");
 }
 
 static void metadata_goes_to_what_follows(void **state)
@@ -577,6 +578,9 @@ static void parentheses_are_kept_where_they_matter(void **state)
 		 "package p\n\na := x\nb := [1 + 2]\nc if x == (y == z)\nd if (x | y) == z\ne := "
 		 "{(x | y)}\n"
 		 "f := [(x + 1) | x]\n");
+	/* braces that were not there must not make a comprehension of a union */
+	laid_out(RF_RA_V1, "package p\n\nq if\n c | 9 + 1\n\nr if\n c | 9 == d\n",
+		 "package p\n\nq if {\n\t(c | 9 + 1)\n}\n\nr if {\n\t(c | 9) == d\n}\n");
 }
 
 int main(void)

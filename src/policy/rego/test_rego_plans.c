@@ -1,5 +1,5 @@
-/* What makes policies faster (narrow.c, index.c, pack.c, once.c, fix.c, sign.c, quick builtins) changes no answer: each
- * policy here is asked as it was written and with all of it, spelled out to the last digit. */
+/* What makes policies faster (narrow.c, index.c, pack.c, once.c, fix.c, sign.c, joint.c, quick builtins) changes no
+ * answer: each policy here is asked as it was written and with all of it, spelled out to the last digit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,14 +9,10 @@
 
 #include "policy/rego/rego.h"
 
-enum { PLAIN, FASTER, FIXED, SHARED, AGAIN, WAYS };
-static const char *const way_name[] = { "plain", "faster", "fixed", "shared", "shared, again" };
-
 struct policy {
 	struct rf_rego *rego;
 	struct rf_rego_query *query;
 	struct rf_arena arena;
-	const struct rf_rego_fixed *fixed;
 };
 
 static void done(struct policy *p)
@@ -39,27 +35,11 @@ static void compile(struct policy *p, const char *module, const char *query, boo
 	}
 }
 
-static void fix(struct policy *p, struct rf_rv input, struct rf_rego_pool *pool)
-{
-	struct rf_rv parameters;
-
-	if (!rf_rv_get_str(input, RF_LIT("parameters"), &parameters))
-		fail_msg("an input without parameters");
-	p->fixed = rf_rego_fix(p->rego, RF_LIT("parameters"), parameters, pool, &p->arena);
-}
-
 /* The answers or the error as text, in the arena. */
-static const char *answers(const struct policy *p, const struct rf_rv *input, struct rf_rego_shared *shared,
-			   bool strict, struct rf_arena *a)
+static const char *answers(const struct policy *p, const struct rf_rv *input, bool strict, struct rf_arena *a)
 {
 	rf_auto(buf) out = RF_BUF_INIT;
-	struct rf_rego_run run = { .arena = a,
-				   .input = input,
-				   .now_ns = 1,
-				   .seed = 1,
-				   .strict = strict,
-				   .fixed = p->fixed,
-				   .shared = shared };
+	struct rf_rego_run run = { .arena = a, .input = input, .now_ns = 1, .seed = 1, .strict = strict };
 	struct rf_rego_result result = { 0 };
 	struct rf_err err = RF_ERR_INIT;
 
@@ -73,31 +53,119 @@ static const char *answers(const struct policy *p, const struct rf_rv *input, st
 	return rf_arena_cstr(a, rf_buf_str(&out));
 }
 
+/* The same of a question to a joint plan. */
+static const char *joint_answer(struct rf_rego_round *round, uint32_t number, struct rf_arena *a)
+{
+	rf_auto(buf) out = RF_BUF_INIT;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_rv v;
+	int r = rf_rego_ask_joint(round, number, &v, &err);
+
+	if (r < 0)
+		rf_buf_puts(&out, err.msg);
+	if (r > 0)
+		rf_rv_print(&out, rf_rv_array(&v, 1));
+	return rf_arena_cstr(a, rf_buf_str(&out));
+}
+
+/* Its parameters, and what is left without them. */
+static struct rf_rv part(struct rf_arena *a, struct rf_rv input, struct rf_rv *rest)
+{
+	struct rf_rv_pair *pair = rf_arena_array(a, struct rf_rv_pair, input.n + 1);
+	struct rf_rv parameters;
+	uint32_t n = 0;
+
+	if (!rf_rv_get_str(input, RF_LIT("parameters"), &parameters))
+		fail_msg("an input without parameters");
+	for (uint32_t i = 0; i < input.n; i++)
+		if (!rf_str_is(rf_rv_text(input.pairs[i].key), "parameters"))
+			pair[n++] = input.pairs[i];
+	*rest = rf_rv_object(pair, n, NULL);
+	return parameters;
+}
+
+#define RULES_MAX 2000
+struct rules {
+	struct rf_arena *a;
+	const char *path[RULES_MAX];
+	size_t n;
+};
+
+static void note_rule(void *arg, struct rf_str path, const struct rf_ra_rule *rule, struct rf_str file RF_UNUSED)
+{
+	struct rules *l = arg;
+
+	if (rule->is_function)
+		return;
+	for (size_t i = 0; i < l->n; i++)
+		if (rf_str_is(path, l->path[i]))
+			return;
+	assert_true(l->n < RULES_MAX);
+	l->path[l->n++] = rf_arena_cstr(l->a, path);
+}
+
+/* Each rule by itself, asked twice in a plan with all others, and the same policy once more in it. */
+static void same_jointly(const char *module, struct rf_rv input, bool strict)
+{
+	static struct policy plain[RULES_MAX], joint[RULES_MAX][2];
+	static uint32_t number[RULES_MAX][2];
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_rego_joint *j = rf_rego_joint_new();
+	struct rules rules = { .a = &a };
+	struct rf_rv rest, parameters = part(&a, input, &rest);
+	struct rf_rego_run run = { .arena = &a, .input = &rest, .now_ns = 1, .seed = 1, .strict = strict };
+	struct rf_rego_round *round;
+	struct policy all = { 0 };
+
+	compile(&all, module, "data.t", false);
+	rf_rego_each_rule(all.rego, note_rule, &rules);
+	for (size_t i = 0; i < rules.n; i++) {
+		plain[i] = joint[i][0] = joint[i][1] = (struct policy){ 0 };
+		compile(&plain[i], module, rules.path[i], true);
+		for (int k = 0; k < 2; k++) {
+			compile(&joint[i][k], module, rules.path[i], false);
+			number[i][k] = rf_rego_join(j, joint[i][k].query, RF_LIT("parameters"), parameters);
+		}
+	}
+	round = rf_rego_begin(j, &run);
+	assert_non_null(round);
+	for (size_t i = 0; i < 4 * rules.n; i++) {
+		size_t k = i % rules.n;
+		const char *want = answers(&plain[k], &input, strict, &a);
+		const char *have = joint_answer(round, number[k][i / rules.n % 2], &a);
+
+		if (strcmp(want, have) != 0)
+			fail_msg("%s\n%s\nplain: %s\njoint, time %zu: %s", module, rules.path[k], want, i / rules.n, have);
+	}
+	rf_rego_joint_free(j);
+	for (size_t i = 0; i < rules.n; i++) {
+		done(&plain[i]);
+		done(&joint[i][0]);
+		done(&joint[i][1]);
+	}
+	done(&all);
+}
+
 /* All ways give the same; returns it, until the next call. */
 static const char *same_ways(const char *module, const char *query, const char *json, bool strict)
 {
 	static struct rf_arena a;
-	struct rf_rego_pool *pool = rf_rego_pool_new();
-	struct policy p[WAYS] = { 0 };
-	const char *text[WAYS];
+	struct policy plain = { 0 }, faster = { 0 };
+	const char *want, *have;
 	struct rf_rv input;
 
 	rf_arena_done(&a);
 	assert_int_equal(rf_rv_parse_json(&a, rf_str(json), &input, NULL), 0);
-	struct rf_rego_shared *shared = rf_rego_share(&a);
-	for (int way = 0; way < WAYS; way++) {
-		compile(&p[way], module, query, way == PLAIN);
-		if (way >= FIXED)
-			fix(&p[way], input, pool);
-		text[way] = answers(&p[way], &input, way >= SHARED ? shared : NULL, strict, &a);
-		if (strcmp(text[way], text[PLAIN]) != 0)
-			fail_msg("%s\nquery %s, input %s\nplain: %s\n%s: %s", module, query, json, text[PLAIN],
-				 way_name[way], text[way]);
-	}
-	for (int way = 0; way < WAYS; way++)
-		done(&p[way]);
-	rf_rego_pool_free(pool);
-	return text[PLAIN];
+	compile(&plain, module, query, true);
+	compile(&faster, module, query, false);
+	want = answers(&plain, &input, strict, &a);
+	have = answers(&faster, &input, strict, &a);
+	if (strcmp(want, have) != 0)
+		fail_msg("%s\nquery %s, input %s\nplain: %s\nfaster: %s", module, query, json, want, have);
+	same_jointly(module, input, strict);
+	done(&plain);
+	done(&faster);
+	return want;
 }
 
 /* Of every input, one a line of `inputs`. */
@@ -282,6 +350,21 @@ static void nested_definitions_do_not_explode(void **state RF_UNUSED)
 	assert_string_equal(same_ways(m.p, "data.t", "{\"parameters\": {\"x\": 1}}", false), "[{\"v\": {2}, \"w\": {2}}]");
 }
 
+static void nested_calls_do_not_explode(void **state RF_UNUSED)
+{
+	rf_auto(buf) m = RF_BUF_INIT;
+
+	rf_buf_puts(&m, "package t\nf(a, b) := [count(a), count(b), input.review] if { not input.never; input.review }\n");
+	for (int rule = 0; rule < 2; rule++) {
+		rf_buf_puts(&m, rule ? "w contains x60 if { x0 := input.review\n" : "v := x60 if { x0 := input.review\n");
+		for (int i = 1; i <= 60; i++)
+			rf_buf_printf(&m, "x%d := f(x%d, x%d)\n", i, i - 1, i - 1);
+		rf_buf_puts(&m, "}\n");
+	}
+	assert_string_equal(same_ways(m.p, "data.t", "{\"parameters\": {}, \"review\": [1]}", false),
+			    "[{\"v\": [3, 3, [1]], \"w\": {[3, 3, [1]]}}]");
+}
+
 static void rules_of_many_variables(void **state RF_UNUSED)
 {
 	rf_auto(buf) m = RF_BUF_INIT;
@@ -385,38 +468,44 @@ static void what_is_known_ahead_may_be_undefined_or_err(void **state RF_UNUSED)
 	      "{\"parameters\": {\"l\": [1, 2]}, \"b\": 1}", "[{2}]");
 }
 
-/* Two policies, each with its own parameters, judged one after the other with what they share, and each for itself. */
+/* Two policies, each with its own parameters, in one plan, and each for itself. */
 static void share(const char *one, const char *two, const char *parameters_one, const char *parameters_two, const char *rest)
 {
 	const char *module[] = { one, two, one, two }, *parameters[] = { parameters_one, parameters_two, parameters_two, parameters_one };
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_rego_pool *pool = rf_rego_pool_new();
-	struct rf_rego_shared *shared = rf_rego_share(&a);
+	struct rf_rego_joint *j = rf_rego_joint_new();
 	struct policy p[4] = { 0 }, plain[4] = { 0 };
 	struct rf_rv_pair pair[2] = { { .key = rf_rv_str(RF_LIT("parameters")) }, { .key = rf_rv_str(RF_LIT("review")) } };
-	const struct rf_rv input = { .type = RF_RV_OBJECT, .n = 2, .pairs = pair }; /* one place for all, as in a loop */
+	const struct rf_rv input = { .type = RF_RV_OBJECT, .n = 2, .pairs = pair };
+	const struct rf_rv review = { .type = RF_RV_OBJECT, .n = 1, .pairs = pair + 1 };
+	struct rf_rego_run run = { .arena = &a, .input = &review, .now_ns = 1, .seed = 1 };
+	struct rf_rego_round *round;
+	uint32_t number[4];
 
 	assert_int_equal(rf_rv_parse_json(&a, rf_str(rest), &pair[1].value, NULL), 0);
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(rf_rv_parse_json(&a, rf_str(parameters[i]), &pair[0].value, NULL), 0);
+		struct rf_rv v;
+
+		assert_int_equal(rf_rv_parse_json(&a, rf_str(parameters[i]), &v, NULL), 0);
 		compile(&p[i], module[i], "data.t.v", false);
 		compile(&plain[i], module[i], "data.t.v", true);
-		fix(&p[i], input, pool);
+		number[i] = rf_rego_join(j, p[i].query, RF_LIT("parameters"), v);
 	}
+	round = rf_rego_begin(j, &run);
 	for (int i = 0; i < 8; i++) {
 		const char *want, *have;
 
 		assert_int_equal(rf_rv_parse_json(&a, rf_str(parameters[i % 4]), &pair[0].value, NULL), 0);
-		want = answers(&plain[i % 4], &input, NULL, false, &a);
-		have = answers(&p[i % 4], &input, shared, false, &a);
+		want = answers(&plain[i % 4], &input, false, &a);
+		have = joint_answer(round, number[i % 4], &a);
 		if (strcmp(want, have) != 0)
-			fail_msg("%s\nparameters %s, review %s\nplain: %s\nshared: %s", module[i % 4], parameters[i % 4], rest, want, have);
+			fail_msg("%s\nparameters %s, review %s\nplain: %s\njoint: %s", module[i % 4], parameters[i % 4], rest, want, have);
 	}
+	rf_rego_joint_free(j);
 	for (int i = 0; i < 4; i++) {
 		done(&p[i]);
 		done(&plain[i]);
 	}
-	rf_rego_pool_free(pool);
 }
 
 #define LIBRARY(constant)                                                                                              \
@@ -497,6 +586,99 @@ static void other_builtins_steps_and_heads_are_other_signs(void **state RF_UNUSE
 			share(module[i], module[j], "{}", "{\"x\": 1}", ITEMS);
 }
 
+/* --- one plan --- */
+
+static void what_can_never_hold_is_left_out_and_nothing_else(void **state RF_UNUSED)
+{
+	SAME("v contains 1 if { input.parameters.on; input.review.a }\nv contains 2 if { not input.parameters.on; input.review.a }\n"
+	     "v contains 3 if { input.review.a; input.parameters.on == \"x\" }\nv contains 4 if { some x in input.parameters.l; x > input.review.a }\n"
+	     "v contains 5 if { every x in input.parameters.l { x > input.review.a } }\n"
+	     "v contains 6 if { not none }\nnone if { input.parameters.never; input.review.a }\n"
+	     "c := 1 if { input.parameters.on } else := 2 if { input.review.a == 2 } else := 3 if { input.parameters.l } else := 4\n"
+	     "c2 := 1 if { input.parameters.on }\nc2 := 2 if { not input.parameters.on; input.review.a }\ndefault c2 := 3\n"
+	     "f(\"a\", x) := x if { input.parameters.on }\nf(\"a\", x) := [x] if { not input.parameters.on }\nf(\"b\", _) := 7 if { input.parameters.l }\n"
+	     "f(\"c\", _) := 8 if { input.parameters.never }\ncalls := [y | some k in input.review.k; y := f(k, 1)]\n"
+	     "o[k] := x if { input.parameters.on; some k, x in input.review.o }\no.a.b := 1 if { input.parameters.on }\n"
+	     "o2.a[k] := 1 if { input.parameters.on; some k in input.review.k }\no2.c contains k if { input.parameters.never; some k in input.review.k }\n"
+	     "t := $\"a {input.parameters.on} b {input.parameters.never} c {input.review.a}\"\n",
+	     "data.t", "{\"parameters\": {\"on\": true, \"l\": [1, 2]}, \"review\": {\"a\": 1, \"k\": [\"a\", \"b\", \"c\"], \"o\": {\"x\": 1}}}",
+	     "{\"parameters\": {\"on\": false, \"l\": []}, \"review\": {\"a\": 2, \"k\": [\"a\", \"b\", \"c\"]}}",
+	     "{\"parameters\": {\"on\": \"x\"}, \"review\": {\"k\": [\"a\"]}}", "{\"parameters\": 1, \"review\": 1}", "{\"parameters\": {}}");
+}
+
+/* An error in front of what never holds is told as before, and names the rule it would have named. */
+static void errors_in_what_is_left_out_stay(void **state RF_UNUSED)
+{
+	GIVES("p := x if { some x in input.review }\nv contains 1 if { p > 0; input.parameters.on }\n", "data.t.v",
+	      "{\"parameters\": {}, \"review\": [1, 2]}",
+	      "test.rego:2: eval_conflict_error: complete rules must not produce multiple outputs");
+	GIVES("p := 1 if { input.parameters.on }\np := x if { some x in input.review }\n", "data.t.p",
+	      "{\"parameters\": {}, \"review\": [1, 2]}",
+	      "test.rego:2: eval_conflict_error: complete rules must not produce multiple outputs");
+}
+
+static void keys_behind_what_is_known(void **state RF_UNUSED)
+{
+	SAME("names := {\"1\": \"one\", \"a\": {\"b\": [10, 20]}, 2: \"two\"}\nmine := input.parameters.map\n"
+	     "v contains [x, names[x]] if { some x in input.review.keys }\nv contains [x, mine[x]] if { some x in input.review.keys }\n"
+	     "v contains [x, input.parameters.map[x]] if { some x in input.review.keys }\nv contains [x, input[x].map] if { some x in input.review.keys }\n"
+	     "v contains [x, y] if { some x, y in names }\nv contains names.a.b[input.review.i]\nv contains input.parameters.map.a.b[input.review.i]\n"
+	     "w := [data.t.names[\"a\"], data.t.mine.none, input.parameters.map[\"1\"]]\nu := data.t.names[2]\nx := data.t.mine[1].b\n",
+	     "data.t", "{\"parameters\": {\"map\": {\"1\": \"eins\", \"a\": {\"b\": [1, 2]}}}, \"review\": {\"keys\": [1, 2, \"1\", \"a\", \"parameters\", \"review\"], \"i\": 1}}",
+	     "{\"parameters\": {\"map\": [{\"b\": 1}, {\"b\": 2}]}, \"review\": {\"keys\": [0, 1, 1.0, \"0\"], \"i\": 0}}", "{\"parameters\": []}");
+}
+
+static void rules_that_lead_to_many_others(void **state RF_UNUSED)
+{
+	rf_auto(buf) m = RF_BUF_INIT;
+
+	rf_buf_puts(&m, "package t\nr0 := input.review\n");
+	for (int i = 1; i <= 600; i++)
+		rf_buf_printf(&m, "r%d := r%d + input.parameters.x if { r%d > 0 }\n", i, i - 1, i - 1);
+	rf_buf_puts(&m, "v := r600\n");
+	assert_string_equal(same_ways(m.p, "data.t.v", "{\"parameters\": {\"x\": 2}, \"review\": 1}", false), "[1201]");
+}
+
+/* A joint plan of three: what one has used up, or got wrong, is not the others' loss, whoever comes first. */
+static void an_error_is_that_of_one_alone(void **state RF_UNUSED)
+{
+	static const char *const module[] = {
+		"package t\nimport data.inventory\nv contains x if { some x in all; data.inventory.a[x] }\nall contains x if { some x in input.review; x > input.parameters }\n",
+		"package t\nv contains 1 if { p == 1 }\np := x if { some x in all }\nall contains x if { some x in input.review; x > input.parameters }\n",
+		"package t\nv contains x if { some x in all; some y in all; some z in all; x + y + z == 0 }\nall contains x if { some x in input.review; x > input.parameters }\n",
+	};
+	static const char *const want[] = { "[{3, 4}]", "test.rego:3: eval_conflict_error: complete rules must not produce multiple outputs",
+					    "the policy used up its steps; it does too much work for this input" };
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_rego_joint *j = rf_rego_joint_new();
+	struct policy p[3] = { 0 };
+	uint32_t number[3];
+	struct rf_rv review, data;
+	struct rf_rv_pair pair = { .key = rf_rv_str(RF_LIT("review")) };
+	const struct rf_rv input = { .type = RF_RV_OBJECT, .n = 1, .pairs = &pair };
+
+	assert_int_equal(rf_rv_parse_json(&a, RF_LIT("[1, 2, 3, 4, 5, 6, 7, 8, 9]"), &review, NULL), 0);
+	assert_int_equal(rf_rv_parse_json(&a, RF_LIT("{\"inventory\": {\"a\": [0, 0, 0, 1, {}]}}"), &data, NULL), 0);
+	pair.value = review;
+	for (int i = 0; i < 3; i++) {
+		compile(&p[i], module[i], "data.t.v", false);
+		number[i] = rf_rego_join(j, p[i].query, RF_LIT("parameters"), rf_rv_int(2));
+	}
+	for (int first = 0; first < 3; first++) {
+		struct rf_rego_run run = { .arena = &a, .input = &input, .data = &data, .now_ns = 1, .steps = 200 };
+		struct rf_rego_round *round = rf_rego_begin(j, &run);
+
+		for (int i = 0; i < 6; i++)
+			assert_string_equal(joint_answer(round, number[(first + i) % 3], &a), want[(first + i) % 3]);
+		run.steps = 0;
+		assert_string_equal(joint_answer(round, number[2], &a), "[set()]");
+		assert_true(run.used > 200);
+	}
+	rf_rego_joint_free(j);
+	for (int i = 0; i < 3; i++)
+		done(&p[i]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -509,6 +691,7 @@ int main(void)
 		cmocka_unit_test(parts_by_numbers_and_other_constants),
 		cmocka_unit_test(what_is_computed_once_is_right_everywhere),
 		cmocka_unit_test(nested_definitions_do_not_explode),
+		cmocka_unit_test(nested_calls_do_not_explode),
 		cmocka_unit_test(rules_of_many_variables),
 		cmocka_unit_test(more_expressions_than_are_numbered),
 		cmocka_unit_test(calls_are_remembered_by_what_they_are_given),
@@ -520,6 +703,11 @@ int main(void)
 		cmocka_unit_test(the_spelling_of_numbers_is_not_shared),
 		cmocka_unit_test(the_input_as_an_argument_is_each_runs_own),
 		cmocka_unit_test(other_builtins_steps_and_heads_are_other_signs),
+		cmocka_unit_test(what_can_never_hold_is_left_out_and_nothing_else),
+		cmocka_unit_test(errors_in_what_is_left_out_stay),
+		cmocka_unit_test(keys_behind_what_is_known),
+		cmocka_unit_test(rules_that_lead_to_many_others),
+		cmocka_unit_test(an_error_is_that_of_one_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
