@@ -45,6 +45,51 @@ static bool is_taken(const struct rf_gpu *g, int minor)
 	return false;
 }
 
+/* "00000000:3B:00.0" is 0000:3b:00.0 in sysfs. */
+static int numa_of(const char *pci)
+{
+	char path[128], text[16];
+	unsigned domain, bus, device, function;
+	int node = -1;
+
+	if (sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+		return -1;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", domain, bus,
+		 device, function);
+	FILE *f = fopen(path, "re");
+	if (f == NULL)
+		return -1;
+	if (fgets(text, sizeof(text), f) != NULL)
+		node = atoi(text);
+	fclose(f);
+	return node;
+}
+
+static bool joined(const struct rf_gpu *g, size_t a, size_t b)
+{
+	int status = -1;
+
+	return g->nvml.nvmlDeviceGetP2PStatus != NULL &&
+	       g->nvml.nvmlDeviceGetP2PStatus(g->handles[a], g->handles[b], NVML_P2P_CAPS_INDEX_NVLINK,
+					      &status) == NVML_SUCCESS &&
+	       status == NVML_P2P_STATUS_OK;
+}
+
+/* An island: each is joined to its first card. */
+static void find_islands(struct rf_gpu *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		g->cards[i].island = -1;
+	for (size_t i = 0; i < g->n; i++) {
+		for (size_t j = i + 1; g->cards[i].island < 0 && j < g->n; j++)
+			if (joined(g, i, j))
+				g->cards[i].island = (int)i;
+		for (size_t j = i + 1; g->cards[i].island == (int)i && j < g->n; j++)
+			if (g->cards[j].island < 0 && joined(g, i, j))
+				g->cards[j].island = (int)i;
+	}
+}
+
 static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 {
 	struct rf_gpu_card *c = &g->cards[g->n];
@@ -68,6 +113,7 @@ static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 	if (g->nvml.nvmlDeviceGetPciInfo_v3 &&
 	    g->nvml.nvmlDeviceGetPciInfo_v3(dev, &pci) == NVML_SUCCESS)
 		snprintf(c->pci, sizeof(c->pci), "%.31s", pci.busId);
+	c->numa = numa_of(c->pci);
 	if (is_taken(g, (int)minor))
 		return rf_fail(err, RF_UNAVAILABLE, "card %u: another one has its minor number %u",
 			       index, minor);
@@ -110,6 +156,7 @@ static int read_cards(struct rf_gpu *g, struct rf_err *err)
 		(void)read_card(g, i, first.code ? NULL : &first);
 	if (g->n == 0 && first.code)
 		return rf_fail(err, RF_UNAVAILABLE, "%s", first.msg);
+	find_islands(g);
 	return 0;
 }
 

@@ -21,6 +21,8 @@ struct rf_gpu_card {
 	char name[96]; /* "NVIDIA H200" */
 	char pci[32];  /* "00000000:3B:00.0" */
 	int64_t memory_bytes;
+	int island; /* cards with the same are joined by NVLink; -1: to no other */
+	int numa;   /* memory node it is near to; -1: not known */
 };
 
 /* What changes. -1: the card or the driver does not say. */

@@ -4,6 +4,7 @@
 #ifndef RF_GPU_MODELS_H
 #define RF_GPU_MODELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,7 @@ struct rf_gpu_model {
 	unsigned bus_bits;
 	unsigned l2_mib;
 	unsigned pci_device;   /* device id, the vendor's being 0x10de */
+	bool nvlink;           /* cards of this model in one machine are joined */
 	const struct rf_mig_profile *mig; /* NULL: the card has no MIG */
 	size_t n_mig;
 };

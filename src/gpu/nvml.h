@@ -21,6 +21,7 @@
 	X(nvmlErrorString)                                                                         \
 	X(nvmlSystemGetDriverVersion)                                                              \
 	X(nvmlDeviceGetPciInfo_v3)                                                                 \
+	X(nvmlDeviceGetP2PStatus)                                                                  \
 	X(nvmlDeviceGetMemoryInfo_v2)                                                              \
 	X(nvmlDeviceGetGraphicsRunningProcesses_v3)                                                \
 	X(nvmlDeviceGetUtilizationRates)                                                           \

@@ -39,6 +39,9 @@ static void cards_are_read_and_a_broken_one_hides_no_other(void **state)
 	assert_int_equal(rf_gpu_card(g, 1)->minor, 12);
 	assert_int_equal(rf_gpu_card(g, 1)->index, 12); /* not its place in NVML's list */
 	assert_int_equal(rf_gpu_card(g, 0)->memory_bytes, 1000);
+	assert_int_equal(rf_gpu_card(g, 0)->island, 0);
+	assert_int_equal(rf_gpu_card(g, 1)->island, 0);
+	assert_int_equal(rf_gpu_card(g, 0)->numa, -1);
 	rf_gpu_free(g);
 }
 

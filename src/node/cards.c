@@ -241,7 +241,13 @@ static struct rf_json *device_of(struct rf_arena *a, const struct rf_cards *c, s
 					 rf_str_n(card->name, strnlen(card->name, 64)), card->index,
 					 c->simulated, memory);
 	struct rf_json *taints = taints_of(a, &c->health[i]);
+	struct rf_json *attributes = rf_json_at(d, "attributes");
 
+	if (card->island >= 0)
+		rf_json_set(a, attributes, RF_LIT("nvlinkIsland"),
+			    rf_json_make(a, "{'int':%d}", card->island));
+	if (card->numa >= 0)
+		rf_json_set(a, attributes, RF_LIT("numaNode"), rf_json_make(a, "{'int':%d}", card->numa));
 	if (rf_json_len(taints) > 0)
 		rf_json_set(a, d, RF_LIT("taints"), taints);
 	return d;

@@ -269,6 +269,12 @@ static void a_slice_offers_cards_and_taints_faulty_ones(void **state)
 	assert_string_equal(
 		rf_json_str_at(rf_json_item(devices, 0), "capacity", "compute", "value").p, "1k");
 	assert_null(rf_json_at(rf_json_item(devices, 0), "taints"));
+	for (size_t i = 0; i < 2; i++) /* joined by NVLink; where they are in the machine nobody says */
+		assert_int_equal(rf_json_int(rf_json_at(rf_json_item(devices, i), "attributes",
+							"nvlinkIsland", "int"),
+					     -1),
+				 0);
+	assert_null(rf_json_at(rf_json_item(devices, 0), "attributes", "numaNode"));
 	c.health[0].fatal_xid = 79;
 	c.health[1].lost = true;
 	devices = rf_json_at(rf_cards_slice(&f->a, &c, RF_LIT("node-1")), "spec", "devices");

@@ -112,6 +112,22 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t *pci)
 	return nvmlDeviceGetPciInfo_v2(device, pci);
 }
 
+/* Cards of one machine that have NVLink are all joined, as by switches. */
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, int index, int *status)
+{
+	bool ours = false;
+
+	if (device2 == NULL || index < 0 || index > 4)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	ours = index == NVML_P2P_CAPS_INDEX_NVLINK && device1 != device2;
+	QUERY(device1, status, {
+		*status = ours && device1->card->model->nvlink &&
+					  device2->card->model == device1->card->model ?
+				  NVML_P2P_STATUS_OK :
+				  NVML_P2P_STATUS_NOT_SUPPORTED;
+	});
+}
+
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
 	if (minor == NULL)

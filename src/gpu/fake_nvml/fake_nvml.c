@@ -54,6 +54,15 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
 	return NVML_SUCCESS;
 }
 
+/* The first and the last one are joined. */
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int index, int *status)
+{
+	*status = index == NVML_P2P_CAPS_INDEX_NVLINK && number(a) != number(b) ?
+			  NVML_P2P_STATUS_OK :
+			  NVML_P2P_STATUS_NOT_SUPPORTED;
+	return NVML_SUCCESS;
+}
+
 /* The last card answers while it is found and is lost from then on. */
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
