@@ -10,7 +10,7 @@ BUILD := build-san
 MESON_FLAGS += -Db_sanitize=address,undefined -Db_lundef=false
 endif
 
-.PHONY: all up fence test e2e image fuzz lint format install clean help deps-build
+.PHONY: all up fence test properties e2e image fuzz lint format install clean help deps-build
 
 all: deps-build  ## build everything into build/
 	@test -f $(BUILD)/build.ninja || echo "Building in $(BUILD)/ (half a minute)"
@@ -33,6 +33,9 @@ test: deps-build  ## build and run all tests (SANITIZE=1: under ASan and UBSan)
 	@deps/install run test
 	@$(MAKE) --no-print-directory all
 	@test/run $(BUILD)
+
+properties: all  ## the scheduler's promises over EVENTS random events (default 10 million), SEED repeats a run
+	@RF_SEED=$(or $(SEED),$(shell date +%s)) RF_EVENTS=$(or $(EVENTS),10000000) $(BUILD)/src/sched/test_core_property
 
 e2e: image  ## run ringfence on a real Kubernetes of two nodes on this machine (Go and root are needed)
 	@deps/install run test e2e

@@ -569,7 +569,7 @@ static const struct rf_queues_config sim_config = { .half_life_ms = 365 * DAY,
 						    .entry_ms = HOUR,
 						    .refresh_ms = 60000,
 						    .reserve_after_ms = HOUR / 6,
-						    .reserve_members = 2,
+						    .reserve_amount = 2,
 						    .reserve_most = 16 };
 
 /* Gangs of so many cards and more are reserved for. */
@@ -577,7 +577,7 @@ static void make_sim(struct sim *s, const struct trace *t, int machines, int64_t
 {
 	struct rf_queues_config c = sim_config;
 
-	c.reserve_members = members;
+	c.reserve_amount = members;
 	memset(s, 0, sizeof(*s));
 	s->every = HOUR / 6;
 	make_pool(&s->p, machines);

@@ -13,6 +13,9 @@ int rf_admit_update(struct rf_req *r, const struct rf_kind *k, const struct rf_j
 int rf_admit_delete(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 		    struct rf_err *err);
 
+/* A new pod in another scheduler's words, before defaults; it is still to be admitted. */
+int rf_admit_foreign(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
+
 /* The parts, each in its own file. */
 int rf_admit_pod(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
 int rf_admit_rbac(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,

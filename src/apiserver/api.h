@@ -55,6 +55,7 @@ struct rf_api {
 	struct rf_rbac *rbac;
 	struct rf_policies *policies;
 	struct rf_tx tx;
+	struct rf_map budget_noted; /* namespaces whose budgets are to be counted again (budget.h) */
 	struct rf_answer *answers; /* large ones that are still being read */
 	/* Where tokens are signed, and who we are to node agents; PEM text, owned. */
 	struct rf_str sa_key, sa_pub;

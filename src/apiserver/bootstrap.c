@@ -89,7 +89,7 @@ static const struct {
 																				    "'events'",
 																				    "'get','list','watch','create','update','patch'") "," RULE(RBAC, "'roles','rolebindings','clusterroles','clusterrolebindings'",
 																											       ALL
-																											       ",'bind','escalate'") "," RULE("'resource.k8s.io'", "'resourceclaims','resourceclaims/status'", ALL) "," RULE("'resource.k8s.io'", "'resourceslices','deviceclasses'", READ) "," RULE("'coordination.k8s.io'", "'leases'", ALL) "," RULE("'ringfence.io'", "'*'", ALL) "," RULE("'authentication.k8s.io'",
+																											       ",'bind','escalate'") "," RULE("'resource.k8s.io'", "'resourceclaims','resourceclaims/status'", ALL) "," RULE("'resource.k8s.io'", "'resourceslices','deviceclasses'", READ) "," RULE("'coordination.k8s.io'", "'leases'", ALL) "," RULE("'policy'", "'poddisruptionbudgets'", READ) "," RULE("'ringfence.io'", "'*'", ALL) "," RULE("'authentication.k8s.io'",
 																																																													       "'tokenreviews'", "'create'") "," RULE("'authorization.k8s.io'",
 																																																																		      "'subjectaccessreviews'",
 																																																																		      "'create'") "]" },
@@ -190,13 +190,35 @@ static int bindings(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
 	return 0;
 }
 
+/* Past usage of the queues, which control keeps over restarts; no other ConfigMap is its business. */
+static int ledger(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
+{
+	struct rf_json *role = rf_json_make(
+		a, "{'kind':'Role','apiVersion':'rbac.authorization.k8s.io/v1','metadata':{'name':"
+		   "'ringfence-control','namespace':'ringfence-system','labels':"
+		   "{'app.kubernetes.io/managed-by':'ringfence'}},'rules':["
+		   "{'apiGroups':[''],'resources':['configmaps'],'resourceNames':['ringfence-ledger'],"
+		   "'verbs':['get','update']},"
+		   "{'apiGroups':[''],'resources':['configmaps'],'verbs':['create']}]}");
+	struct rf_json *binding = rf_json_make(
+		a, "{'kind':'RoleBinding','apiVersion':'rbac.authorization.k8s.io/v1','metadata':{'name':"
+		   "'ringfence-control','namespace':'ringfence-system','labels':"
+		   "{'app.kubernetes.io/managed-by':'ringfence'}},'roleRef':{'kind':'Role','name':"
+		   "'ringfence-control'},'subjects':[{'kind':'User','name':'" RF_CONTROL_USER "'}]}");
+
+	if (ensure(api, a, "roles", role, "rules", err) < 0)
+		return -err->code;
+	return ensure(api, a, "rolebindings", binding, NULL, err);
+}
+
 int rf_bootstrap(struct rf_api *api, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 
 	if (rf_write_begin(api, err) < 0)
 		return -err->code;
-	if (namespaces(api, &a, err) < 0 || roles(api, &a, err) < 0 || bindings(api, &a, err) < 0) {
+	if (namespaces(api, &a, err) < 0 || roles(api, &a, err) < 0 || bindings(api, &a, err) < 0 ||
+	    ledger(api, &a, err) < 0) {
 		rf_write_rollback(api);
 		return rf_wrap(err, "create the system objects");
 	}

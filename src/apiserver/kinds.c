@@ -38,6 +38,8 @@ const struct rf_kind rf_kinds[] = {
 	  "status", "ResourceClaim" },
 	{ RESOURCE, "deviceclasses", "deviceclass", "DeviceClass", "", "", false, true, "",
 	  "DeviceClass" },
+	{ "policy", "v1", "poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget", "pdb", "",
+	  true, true, "status", "PodDisruptionBudget" },
 	{ RINGFENCE, "tenants", "tenant", "Tenant", "", "ringfence", false, true, "status", NULL },
 	{ RINGFENCE, "queues", "queue", "Queue", "", "ringfence", false, true, "status", NULL },
 	{ RINGFENCE, "gpupools", "gpupool", "GPUPool", "", "ringfence", false, true, "status",

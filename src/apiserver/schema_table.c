@@ -130,7 +130,7 @@ const struct rf_schema_type rf_schema_table[] = {
 	  "12 allowMultipleAllocations b|"
 	  "14 nodeAllocatableResources {NodeAllocatableResource" },
 	{ "DeviceAllocationConfiguration",
-	  "1 source s|2 requests [s|3 deviceConfiguration DeviceConfiguration" },
+	  "1 source s|2 requests [s|3 deviceConfiguration ^DeviceConfiguration" },
 	{ "DeviceAllocationResult",
 	  "1 results [DeviceRequestAllocationResult|"
 	  "2 config [DeviceAllocationConfiguration" },
@@ -143,11 +143,11 @@ const struct rf_schema_type rf_schema_table[] = {
 	  "1 requests [DeviceRequest|2 constraints [DeviceConstraint|"
 	  "3 config [DeviceClaimConfiguration" },
 	{ "DeviceClaimConfiguration",
-	  "1 requests [s|2 deviceConfiguration DeviceConfiguration" },
+	  "1 requests [s|2 deviceConfiguration ^DeviceConfiguration" },
 	{ "DeviceClass",
 	  "1 metadata ObjectMeta|2 spec DeviceClassSpec" },
 	{ "DeviceClassConfiguration",
-	  "1 deviceConfiguration DeviceConfiguration" },
+	  "1 deviceConfiguration ^DeviceConfiguration" },
 	{ "DeviceClassSpec",
 	  "1 selectors [DeviceSelector|2 config [DeviceClassConfiguration|"
 	  "4 extendedResourceName s" },
@@ -423,6 +423,14 @@ const struct rf_schema_type rf_schema_table[] = {
 	  "1 nameservers [s|2 searches [s|3 options [PodDNSConfigOption" },
 	{ "PodDNSConfigOption",
 	  "1 name s|2 value s" },
+	{ "PodDisruptionBudget",
+	  "1 metadata ObjectMeta|2 spec PodDisruptionBudgetSpec|3 status PodDisruptionBudgetStatus" },
+	{ "PodDisruptionBudgetSpec",
+	  "1 minAvailable o|2 selector LabelSelector|3 maxUnavailable o|"
+	  "4 unhealthyPodEvictionPolicy s" },
+	{ "PodDisruptionBudgetStatus",
+	  "1 observedGeneration i|2 disruptedPods {t|3 disruptionsAllowed i|4 currentHealthy i|"
+	  "5 desiredHealthy i|6 expectedPods i|7 conditions [Condition" },
 	{ "PodExtendedResourceClaimStatus",
 	  "1 requestMappings [ContainerExtendedResourceRequest|2 resourceClaimName s" },
 	{ "PodIP",

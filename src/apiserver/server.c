@@ -1,5 +1,6 @@
 #include "apiserver/server.h"
 
+#include "apiserver/budget.h"
 #include "apiserver/hub.h"
 #include "apiserver/index.h"
 #include "apiserver/policies.h"
@@ -39,6 +40,7 @@ void rf_api_done(struct rf_api *api)
 	rf_store_free(api->store);
 	rf_map_done(&api->tx.quota_dirty);
 	rf_map_done(&api->tx.end_dirty);
+	rf_map_done(&api->budget_noted);
 	rf_tls_free(api->node_tls);
 	rf_arena_done(&api->forever);
 	*api = (struct rf_api){ .loop = NULL };
@@ -116,6 +118,7 @@ static bool trim(struct rf_api *api)
 void rf_api_tick(struct rf_api *api)
 {
 	rf_hub_tick(api->hub);
+	rf_budget_tick(api);
 	api->ticks++;
 	if (api->trim_more || api->ticks % TRIM_EVERY == 0)
 		api->trim_more = trim(api);

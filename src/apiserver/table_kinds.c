@@ -382,15 +382,45 @@ static const struct rf_table_column TENANT[] = {
 
 static void queue_cells(struct rf_table_cells *c)
 {
+	rf_cell(c, rf_json_str_at(c->o, "spec", "parent"));
 	rf_cell(c, number_or(c->a, rf_json_at(c->o, "spec", "weight"), "1"));
 	rf_cell(c, number_or(c->a, rf_json_at(c->o, "status", "pending"), "0"));
 	rf_cell(c, number_or(c->a, rf_json_at(c->o, "status", "running"), "0"));
 	rf_cell_age(c);
 }
-static const struct rf_table_column QUEUE[] = { { "Weight", "string", 0 },
+static const struct rf_table_column QUEUE[] = { { "Parent", "string", 0 },
+						{ "Weight", "string", 0 },
 						{ "Pending", "string", 0 },
 						{ "Running", "string", 0 },
 						{ "Age", "string", 0 } };
+
+static void group_cells(struct rf_table_cells *c)
+{
+	struct rf_str phase = rf_json_str_at(c->o, "status", "phase");
+
+	rf_cell(c, phase.n > 0 ? phase : RF_LIT("Pending"));
+	rf_cell(c, number_or(c->a, rf_json_at(c->o, "spec", "minMember"), "1"));
+	rf_cell(c, number_or(c->a, rf_json_at(c->o, "status", "scheduled"), "0"));
+	rf_cell_age(c);
+	rf_cell(c, rf_json_str_at(c->o, "status", "message"));
+}
+static const struct rf_table_column GROUP[] = { { "Phase", "string", 0 },
+						{ "Min", "string", 0 },
+						{ "Scheduled", "string", 0 },
+						{ "Age", "string", 0 },
+						{ "Message", "string", 1 } };
+
+static void budget_cells(struct rf_table_cells *c)
+{
+	rf_cell(c, number_or(c->a, rf_json_at(c->o, "spec", "minAvailable"), "N/A"));
+	rf_cell(c, number_or(c->a, rf_json_at(c->o, "spec", "maxUnavailable"), "N/A"));
+	rf_cell(c, number_or(c->a, rf_json_at(c->o, "status", "disruptionsAllowed"), "0"));
+	rf_cell_age(c);
+}
+static const struct rf_table_column BUDGET[] = { { "Min Available", "string", 0 },
+						 { "Max Unavailable", "string", 0 },
+						 { "Allowed Disruptions", "string", 0 },
+						 { "Age", "string", 0 } };
 
 static void constraint_cells(struct rf_table_cells *c)
 {
@@ -424,6 +454,8 @@ static const struct rf_table_kind KINDS[] = {
 	{ "resourceclaims", CLAIM, RF_COUNT(CLAIM), claim_cells, false },
 	{ "tenants", TENANT, RF_COUNT(TENANT), tenant_cells, false },
 	{ "queues", QUEUE, RF_COUNT(QUEUE), queue_cells, false },
+	{ "podgroups", GROUP, RF_COUNT(GROUP), group_cells, false },
+	{ "poddisruptionbudgets", BUDGET, RF_COUNT(BUDGET), budget_cells, false },
 };
 static const struct rf_table_kind OTHER = { "", AGE, RF_COUNT(AGE), age_cells, false };
 

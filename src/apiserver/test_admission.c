@@ -610,6 +610,149 @@ static void a_node_writes_only_what_is_its_own(void **state)
 	clean();
 }
 
+/* --- queues, gangs, budgets ------------------------------------------------------------------- */
+
+static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **state)
+{
+	static const struct {
+		const char *path, *kind, *name, *spec, *says; /* NULL: accepted */
+	} rows[] = {
+		{ "queues", "Queue", "org", "{'weight':2,'resources':[{'name':'cards','guaranteed':4,'limit':'8'}]}", NULL },
+		{ "queues", "Queue", "Org", "{}", "metadata.name" },
+		{ "queues", "Queue", "own", "{'parent':'own'}", "spec.parent: Invalid value: a queue is not above itself" },
+		{ "queues", "Queue", "w", "{'weight':0}", "spec.weight: Invalid value: must be a whole number from 1" },
+		{ "queues", "Queue", "x", "{'wait':1}", "spec.wait: Invalid value: there is no such field" },
+		{ "queues", "Queue", "r", "{'resources':[{'name':'gpus'}]}", "spec.resources[0].name" },
+		{ "queues", "Queue", "g", "{'resources':[{'name':'cards','guaranteed':2,'limit':1}]}",
+		  "guaranteed: must not be more than limit" },
+		{ "namespaces/default/podgroups", "PodGroup", "train",
+		  "{'minMember':4,'queue':'org','topologyKey':'example.com/rack','preemptible':false,'minRunSeconds':60,"
+		  "'runLimitSeconds':3600}",
+		  NULL },
+		{ "namespaces/default/podgroups", "PodGroup", "a", "{'minMember':0}", "spec.minMember" },
+		{ "namespaces/default/podgroups", "PodGroup", "b", "{'minMember':'4'}", "spec.minMember" },
+		{ "namespaces/default/podgroups", "PodGroup", "c", "{'preemptible':'no'}", "spec.preemptible" },
+		{ "namespaces/default/podgroups", "PodGroup", "d", "{'topologyKey':'a/b/c'}", "spec.topologyKey" },
+		{ "namespaces/default/podgroups", "PodGroup", "e", "{'runLimitSeconds':-1}", "spec.runLimitSeconds" },
+		{ "namespaces/default/podgroups", "PodGroup", "f.g", "{}", "metadata.name" },
+		{ "namespaces/default/podgroups", "PodGroup", "h", "{'min':1}", "spec.min: Invalid value" },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_err err = RF_ERR_INIT;
+		struct rf_json *o = rf_json_make(&w.a,
+						 "{'apiVersion':'ringfence.io/v1alpha1','kind':%s,'metadata':{'name':%s},"
+						 "'spec':%j,'status':{'started':true}}",
+						 rows[i].kind, rows[i].name, rf_json_make(&w.a, rows[i].spec));
+		char path[128];
+		int rc = 0;
+
+		snprintf(path, sizeof(path), "/apis/ringfence.io/v1alpha1/%s", rows[i].path);
+		rc = world_try(w.admin, &w, path, o, &err);
+		if (rows[i].says == NULL) {
+			assert_ok(rc, err);
+			continue;
+		}
+		assert_true(rc < 0);
+		if (strstr(err.msg, rows[i].says) == NULL)
+			fail_msg("%s: %s", rows[i].says, err.msg);
+	}
+	/* Nobody comes with a status of his own. */
+	assert_null(rf_json_at(world_get(&w, "/apis/ringfence.io/v1alpha1/namespaces/default/podgroups/train"), "status"));
+}
+
+/* A running, ready pod of namespace fold with label app. */
+static void ready_pod(const char *name, const char *app)
+{
+	struct rf_json *pod = world_pod(&w, name, "{}");
+	struct rf_err err = RF_ERR_INIT;
+	char path[128];
+
+	rf_json_set(&w.a, rf_json_ensure(&w.a, pod, "metadata"), RF_LIT("labels"),
+		    rf_json_make(&w.a, "{'app':%s}", app));
+	world_create(&w, "/api/v1/namespaces/fold/pods", pod);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/fold/pods/%s/binding", name);
+	assert_ok(world_try(w.admin, &w, path,
+			    rf_json_make(&w.a, "{'apiVersion':'v1','kind':'Binding','metadata':{'name':%s},'target':"
+					       "{'kind':'Node','name':'n1'}}",
+					 name),
+			    &err),
+		  err);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/fold/pods/%s/status", name);
+	assert_ok(rf_kube_patch(w.admin, &w.a, rf_str(path), RF_PATCH_MERGE,
+				rf_json_make(&w.a, "{'status':{'phase':'Running','conditions':[{'type':'Ready',"
+						   "'status':'True'}]}}"),
+				NULL, &err),
+		  err);
+}
+
+static int evict(const char *name, struct rf_err *err)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/api/v1/namespaces/fold/pods/%s/eviction", name);
+	return world_try(w.admin, &w, path,
+			 rf_json_make(&w.a, "{'apiVersion':'policy/v1','kind':'Eviction','metadata':{'name':%s,"
+					    "'namespace':'fold'}}",
+				      name),
+			 err);
+}
+
+static void a_tenant_makes_gangs_and_does_not_say_how_they_fare(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(world_try(alice, &w, "/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups",
+			    rf_json_make(&w.a, "{'metadata':{'name':'gang'},'spec':{'minMember':2}}"), &err),
+		  err);
+	refused(rf_kube_patch(alice, &w.a, RF_LIT("/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang/status"),
+			      RF_PATCH_MERGE, rf_json_make(&w.a, "{'status':{'started':true}}"), NULL, &err),
+		&err, "cannot patch resource");
+	refused(world_try(alice, &w, "/apis/ringfence.io/v1alpha1/queues",
+			  rf_json_make(&w.a, "{'metadata':{'name':'mine'},'spec':{'tenant':'blue'}}"), &err),
+		&err, "cannot create resource");
+	assert_true(rf_kube_patch(alice, &w.a, RF_LIT("/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang"),
+				  RF_PATCH_MERGE, rf_json_make(&w.a, "{'status':{'started':true}}"), NULL, &err) == 0);
+	assert_null(rf_json_at(world_get(&w, "/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang"), "status"));
+}
+
+static int64_t allowed_now(void)
+{
+	return rf_json_int(rf_json_at(world_get(&w, "/apis/policy/v1/namespaces/fold/poddisruptionbudgets/web"),
+				      "status", "disruptionsAllowed"),
+			   -1);
+}
+
+static void evictions_are_held_to_budgets(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	world_namespace(&w, "fold", "{}");
+	for (int i = 0; i < 3; i++) {
+		const char *names[] = { "a", "b", "c" };
+
+		ready_pod(names[i], "web");
+	}
+	ready_pod("other", "db");
+	world_create(&w, "/apis/policy/v1/namespaces/fold/poddisruptionbudgets",
+		     rf_json_make(&w.a, "{'apiVersion':'policy/v1','kind':'PodDisruptionBudget','metadata':{'name':'web'},"
+					"'spec':{'minAvailable':%s,'selector':{'matchLabels':{'app':'web'}}}}",
+				  "60%"));
+	for (int i = 0; i < 50 && allowed_now() != 1; i++)
+		usleep(100000); /* the status follows */
+	assert_int_equal(allowed_now(), 1);
+	assert_ok(evict("other", &err), err);
+	assert_ok(evict("a", &err), err);
+	assert_int_equal(evict("b", &err), -RF_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "disruption budget web needs 2 healthy pods and has 2 currently"));
+	assert_ok(evict("a", &err), err); /* goes already */
+	assert_int_equal(world_try(w.admin, &w, "/apis/policy/v1/namespaces/fold/poddisruptionbudgets",
+				   rf_json_make(&w.a, "{'apiVersion':'policy/v1','kind':'PodDisruptionBudget','metadata':"
+						      "{'name':'both'},'spec':{'minAvailable':1,'maxUnavailable':1}}"),
+				   &err),
+			 -RF_INVALID);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -635,6 +778,9 @@ int main(void)
 		cmocka_unit_test(tenants_meet_on_a_card_only_in_their_trust_domain),
 		cmocka_unit_test(a_claim_has_so_many_results_and_no_more),
 		cmocka_unit_test(a_node_writes_only_what_is_its_own),
+		cmocka_unit_test(a_tenant_makes_gangs_and_does_not_say_how_they_fare),
+		cmocka_unit_test(queues_and_gangs_are_checked_as_strictly_as_their_schemas),
+		cmocka_unit_test(evictions_are_held_to_budgets),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

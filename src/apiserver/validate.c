@@ -1,5 +1,6 @@
 #include "apiserver/validate.h"
 
+#include "apiserver/budget.h"
 #include "codec/base64.h"
 #include "tenant/tenant.h"
 
@@ -230,6 +231,24 @@ static int validate_tenant(struct rf_arena *a, const struct rf_json *old, const 
 	return rf_tenant_parse(a, o, &t, err);
 }
 
+static int validate_queue(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
+			  struct rf_err *err)
+{
+	return rf_validate_queue(a, o, err);
+}
+
+static int validate_podgroup(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
+			     struct rf_err *err)
+{
+	return rf_validate_podgroup(o, err);
+}
+
+static int validate_budget(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
+			   struct rf_err *err)
+{
+	return rf_budget_validate(a, o, err);
+}
+
 static int validate_event(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
 			  struct rf_err *err)
 {
@@ -269,6 +288,9 @@ static const struct {
 	{ "resourceclaims", validate_claim },
 	{ "resourceslices", validate_slice },
 	{ "tenants", validate_tenant },
+	{ "queues", validate_queue },
+	{ "podgroups", validate_podgroup },
+	{ "poddisruptionbudgets", validate_budget },
 	{ "events", validate_event },
 };
 

@@ -18,6 +18,8 @@ static int prepare(struct rf_req *r, const struct rf_kind *k, struct rf_json *o,
 	if (rf_meta_create(r, k, o, err) < 0)
 		return -err->code;
 	r->route.name = rf_json_str_at(o, "metadata", "name"); /* for the answer's details */
+	if (rf_kind_is(k, "pods") && rf_admit_foreign(r, o, err) < 0)
+		return -err->code;
 	rf_default(r->a, k, o);
 	rf_default_new(r->a, k, o);
 	if (rf_meta_validate(o, err) < 0)

@@ -1,6 +1,7 @@
 /* delete, deletecollection and eviction. */
 #include "apiserver/admission.h"
 #include "apiserver/api.h"
+#include "apiserver/budget.h"
 #include "apiserver/decode.h"
 #include "apiserver/policies.h"
 #include "apiserver/write.h"
@@ -90,7 +91,8 @@ static int delete_one(struct rf_req *r, const struct options *opt, struct rf_str
 
 	if (rf_store_get(r->api->store, r->a, k, ns, name, ret_old, err) < 0 ||
 	    check_preconditions(r, opt, *ret_old, err) < 0 ||
-	    rf_admit_delete(r, k, *ret_old, err) < 0 || judge(r, opt, *ret_old, err) < 0)
+	    rf_admit_delete(r, k, *ret_old, err) < 0 || judge(r, opt, *ret_old, err) < 0 ||
+	    (opt->eviction != NULL && rf_budget_check(r->api, r->a, *ret_old, err) < 0))
 		return -err->code;
 	return rf_delete_object(r->api, r->a, k, *ret_old, &opt->how, ret_left, err);
 }

@@ -1,5 +1,6 @@
 #include "apiserver/write.h"
 
+#include "apiserver/budget.h"
 #include "apiserver/hub.h"
 #include "apiserver/index.h"
 #include "apiserver/policies.h"
@@ -36,6 +37,7 @@ static void mark(struct rf_api *api, const struct rf_kind *k, const struct rf_js
 
 	if (rf_kind_is_rbac(k))
 		rf_rbac_changed(api->rbac);
+	rf_budget_note(api, k, ns);
 	rf_policies_note(api->policies, k, before, after);
 	if (rf_kind_is(k, "namespaces")) {
 		ns = rf_json_str_at(after ? after : before, "metadata", "name");

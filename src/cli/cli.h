@@ -14,7 +14,7 @@ extern const struct rf_verb RF_VERB_AUDIT;
 extern const struct rf_verb RF_VERB_SIMULATE;
 extern const struct rf_verb RF_VERB_APISERVER, RF_VERB_COMPLETION, RF_VERB_CONTROL, RF_VERB_FENCE, RF_VERB_GPUS,
 	RF_VERB_MAN, RF_VERB_NODE, RF_VERB_POLICY, RF_VERB_PS, RF_VERB_RUN, RF_VERB_SHIM, RF_VERB_SIM, RF_VERB_TENANT,
-	RF_VERB_UP, RF_VERB_VERSION, RF_VERB_WHY;
+	RF_VERB_QUEUE, RF_VERB_UP, RF_VERB_VERSION, RF_VERB_WHY;
 extern const struct rf_verb *const RF_VERBS[]; /* ends with NULL */
 
 /* --- what client verbs share ------------------------------------------------------------------ */
@@ -50,6 +50,14 @@ int rf_cli_open_sim(const char *dir, const char *cards, struct rf_err *err);
 struct rf_str rf_cli_sim_lib_dir(struct rf_arena *a);
 /* "127.0.0.1:7443" */
 int rf_cli_address(const char *text, char ret_host[64], uint16_t *ret_port, struct rf_err *err);
+/* Habits of other schedulers (tenant/foreign.h): reads the two options, and sets them for this process. */
+extern const char *rf_cli_foreign_list, *rf_cli_foreign_card;
+#define RF_OPT_FOREIGN                                                                             \
+	{ "foreign", 0, RF_OPT_STR, &rf_cli_foreign_list, "LIST",                                  \
+	  "take pods written for kai, hami, volcano, x-k8s, kueue: any of them, comma-separated (default none)" }, \
+	{ "foreign-card", 0, RF_OPT_STR, &rf_cli_foreign_card, "SIZE",                             \
+	  "with --foreign: the card that a fraction is a fraction of, such as 80Gi" }
+int rf_cli_foreign(struct rf_err *err);
 /* A supervised process ends when its supervisor does. */
 void rf_cli_die_with_parent(void);
 

@@ -7,11 +7,12 @@
 #include "control/control.h"
 #include "node/node.h"
 #include "plugin/plugin.h"
+#include "tenant/foreign.h"
 #include "tenant/tenant.h"
 
 static const char *o_data, *o_listen, *o_kubeconfig, *o_name, *o_sim, *o_driver, *o_images, *o_pki;
 static const char *o_resources, *o_scheduler, *o_webhook, *o_service, *o_kubelet, *o_cdi, *o_simulate,
-	*o_driver_host, *o_failure, *o_exempt;
+	*o_driver_host, *o_failure, *o_exempt, *o_event_log;
 static bool o_supervised, o_verbose;
 
 #define OPT_SUPERVISED                                                                             \
@@ -20,6 +21,20 @@ static bool o_supervised, o_verbose;
 	{ "resources", 0, RF_OPT_STR, &o_resources, "LIST",                                        \
 	  "other names for whole cards, comma-separated (default nvidia.com/gpu)" }
 #define OPT_VERBOSE { "verbose", 'v', RF_OPT_FLAG, &o_verbose, NULL, "log more" }
+
+const char *rf_cli_foreign_list, *rf_cli_foreign_card;
+
+int rf_cli_foreign(struct rf_err *err)
+{
+	struct rf_foreign f = { 0 };
+
+	if (rf_cli_foreign_card != NULL && rf_cli_foreign_list == NULL)
+		return rf_fail(err, RF_BAD_REQUEST, "--foreign-card is for --foreign, which is not given");
+	if (rf_foreign_parse(rf_str(rf_cli_foreign_list), rf_str(rf_cli_foreign_card), &f, err) < 0)
+		return rf_wrap(err, "--foreign");
+	rf_foreign_set(&f);
+	return 0;
+}
 
 static int prepare(const struct rf_verb *verb, int argc, char **argv, struct rf_err *err)
 {
@@ -30,7 +45,7 @@ static int prepare(const struct rf_verb *verb, int argc, char **argv, struct rf_
 	rf_log_init(verb->name, o_verbose ? RF_LOG_DEBUG : RF_LOG_INFO);
 	if (o_resources != NULL && rf_gpu_names_set(rf_str(o_resources), err) < 0)
 		return rf_wrap(err, "--resources");
-	return 0;
+	return rf_cli_foreign(err);
 }
 
 static int need(const char *value, const char *option, struct rf_err *err)
@@ -82,6 +97,7 @@ static int control(int argc, char **argv, struct rf_err *err)
 		return rf_fail(err, RF_BAD_REQUEST, "--policy-failure is open or closed, not \"%s\"", o_failure);
 	opts.policy_closed = o_failure != NULL && strcmp(o_failure, "closed") == 0;
 	opts.policy_exempt = o_exempt;
+	opts.event_log = o_event_log;
 	if (o_listen != NULL && rf_cli_address(o_listen, host, &opts.listen_port, err) < 0)
 		return -err->code;
 	if (o_webhook != NULL && rf_cli_address(o_webhook, hook, &opts.webhook_port, err) < 0)
@@ -144,6 +160,7 @@ static const struct rf_opt APISERVER_OPTS[] = {
 	{ "kubeconfig", 0, RF_OPT_STR, &o_kubeconfig, "FILE", "write the administrator's kubeconfig here once the API answers" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NODE", "name of this machine's node (default: host name)" },
 	OPT_RESOURCES,
+	RF_OPT_FOREIGN,
 	OPT_SUPERVISED,
 	OPT_VERBOSE,
 };
@@ -166,8 +183,10 @@ static const struct rf_opt CONTROL_OPTS[] = {
 	{ "webhook", 0, RF_OPT_STR, &o_webhook, "ADDR", "where to serve the admission webhook (default: nowhere)" },
 	{ "webhook-service", 0, RF_OPT_STR, &o_service, "NAME", "the webhook's Service (default ringfence-webhook)" },
 	{ "policy-failure", 0, RF_OPT_STR, &o_failure, "MODE", "open or closed: what asks for no cards when policies could not be asked (default open)" },
+	{ "event-log", 0, RF_OPT_STR, &o_event_log, "FILE", "what the scheduler hears and decides, for replay; FILE.1 is the part before" },
 	{ "policy-exempt", 0, RF_OPT_STR, &o_exempt, "LIST", "namespaces policies are not asked about (default kube-system,ringfence-system)" },
 	OPT_RESOURCES,
+	RF_OPT_FOREIGN,
 	OPT_SUPERVISED,
 	OPT_VERBOSE,
 };

@@ -55,7 +55,7 @@ struct up {
 	char api[128], dashboard[256];
 	bool simulated;
 	bool told; /* "ready" was printed */
-	bool stopping;
+	bool stopping, control_told;
 	int lock;
 };
 
@@ -331,17 +331,22 @@ static void on_patience(uv_timer_t *t)
 		}
 }
 
-/* node first, while the API still answers; the rest when it has gone. */
+/* node first, then control, which has last words too, while the API still answers; the API when both have gone. */
 static void on_node_gone_stop_rest(uv_timer_t *t)
 {
 	struct up *u = t->data;
 
 	if (u->children[NODE].running)
 		return;
+	if (u->children[CONTROL].running) {
+		if (!u->control_told)
+			uv_process_kill(&u->children[CONTROL].process, SIGTERM);
+		u->control_told = true;
+		return;
+	}
 	uv_timer_stop(t);
-	for (int i = 0; i < NODE; i++)
-		if (u->children[i].running)
-			uv_process_kill(&u->children[i].process, SIGTERM);
+	if (u->children[APISERVER].running)
+		uv_process_kill(&u->children[APISERVER].process, SIGTERM);
 	stop_loop_when_all_gone(u);
 }
 
@@ -397,6 +402,8 @@ static void describe_children(struct up *u)
 	add_opt(c, "--listen", o_listen ? o_listen : "127.0.0.1:7443");
 	add_opt(c, "--kubeconfig", o_kubeconfig);
 	add_opt(c, "--name", o_name);
+	add_opt(c, "--foreign", rf_cli_foreign_list);
+	add_opt(c, "--foreign-card", rf_cli_foreign_card);
 
 	c = &u->children[CONTROL];
 	child_init(u, CONTROL, "control");
@@ -404,6 +411,8 @@ static void describe_children(struct up *u)
 	add_opt(c, "--listen", o_dashboard ? o_dashboard : "127.0.0.1:7444");
 	add_opt(c, "--pki", pki);
 	add_opt(c, "--data", u->data.p);
+	add_opt(c, "--foreign", rf_cli_foreign_list);
+	add_opt(c, "--foreign-card", rf_cli_foreign_card);
 
 	c = &u->children[NODE];
 	child_init(u, NODE, "node");
@@ -473,7 +482,7 @@ static int run(int argc, char **argv, struct rf_err *err)
 	static struct up u;
 	int r;
 
-	if (rf_cli_no_more(&RF_VERB_UP, argc, argv, err) < 0 || check_addresses(err) < 0)
+	if (rf_cli_no_more(&RF_VERB_UP, argc, argv, err) < 0 || check_addresses(err) < 0 || rf_cli_foreign(err) < 0)
 		return -err->code;
 	rf_log_init("up", RF_LOG_INFO);
 	u.lock = -1;
@@ -504,6 +513,7 @@ static const struct rf_opt OPTS[] = {
 	{ "kubeconfig", 0, RF_OPT_STR, &o_kubeconfig, "FILE", "also write the administrator's kubeconfig here" },
 	{ "images", 0, RF_OPT_STR, &o_images, "DIR", "folder of OCI bundles that pods may name as image" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NODE", "name of this node (default: host name)" },
+	RF_OPT_FOREIGN,
 	{ "keep-pods", 0, RF_OPT_FLAG, &o_keep_pods, NULL, "when stopping, leave pods running for the next start" },
 	{ "verbose", 'v', RF_OPT_FLAG, &o_verbose, NULL, "logs on standard error instead of DIR/log" },
 };

@@ -2,70 +2,124 @@
 
 #include <stdio.h>
 
-#include "tenant/tenant.h"
+#include "cli/explain.h"
 
 static const char *o_namespace;
+static bool o_all;
 
-static void tell_conditions(struct rf_arena *a, struct rf_json *why, const struct rf_json *pod)
+struct facts {
+	struct rf_json *pod, *events, *group;
+};
+
+static int fetch_pod(struct rf_kube *k, struct rf_arena *a, struct rf_str ns, struct rf_str name, struct rf_json **ret,
+		     struct rf_err *err)
 {
-	const struct rf_json *conditions = rf_json_at(pod, "status", "conditions");
-
-	for (size_t i = 0; i < rf_json_len(conditions); i++) {
-		const struct rf_json *c = rf_json_item(conditions, i);
-
-		if (rf_str_is(rf_json_str_at(c, "status"), "True") || rf_json_str_at(c, "message").n == 0)
-			continue;
-		rf_json_push(a, why, rf_json_make(a, "{'from':%S,'reason':%S,'message':%S}", rf_json_str_at(c, "type"),
-						  rf_json_str_at(c, "reason"), rf_json_str_at(c, "message")));
-	}
+	if (rf_kube_get(k, a, rf_kube_path(a, &RF_PODS, ns, name, NULL), ret, err) == 0)
+		return 0;
+	if (err->code != RF_NOT_FOUND)
+		return -err->code;
+	return rf_fail(err, RF_NOT_FOUND,
+		       "there is no pod \"%.*s\" in namespace \"%.*s\"; \"ringfence ps -n %.*s\" lists those there are",
+		       (int)RF_MIN(name.n, (size_t)253), name.p, RF_STR(ns), RF_STR(ns));
 }
 
-static void tell_containers(struct rf_arena *a, struct rf_json *why, const struct rf_json *pod)
+/* Events and the gang make the answer better; that they may not be read is no reason to give none. */
+static int fetch(struct rf_kube *k, struct rf_arena *a, struct rf_str ns, struct rf_str name, struct facts *ret,
+		 struct rf_err *err)
 {
-	const struct rf_json *statuses = rf_json_at(pod, "status", "containerStatuses");
+	struct rf_str group = RF_STR_EMPTY;
 
-	for (size_t i = 0; i < rf_json_len(statuses); i++) {
-		const struct rf_json *s = rf_json_item(statuses, i);
-		const struct rf_json *waiting = rf_json_at(s, "state", "waiting");
-		const struct rf_json *ended = rf_json_at(s, "state", "terminated");
-		struct rf_str from = rf_arena_printf(a, "container %.*s", RF_STR(rf_json_str_at(s, "name")));
-
-		if (waiting != NULL)
-			rf_json_push(a, why, rf_json_make(a, "{'from':%S,'reason':%S,'message':%S}", from,
-							  rf_json_str_at(waiting, "reason"),
-							  rf_json_str_at(waiting, "message")));
-		if (ended != NULL)
-			rf_json_push(a, why,
-				     rf_json_make(a, "{'from':%S,'reason':%S,'message':%S}", from,
-						  rf_json_str_at(ended, "reason"),
-						  rf_arena_printf(a, "exit code %lld",
-								  (long long)rf_json_int(rf_json_at(ended, "exitCode"), -1))));
-	}
+	if (fetch_pod(k, a, ns, name, &ret->pod, err) < 0)
+		return -err->code;
+	if (rf_cli_list(k, a, &RF_EVENTS, ns, &ret->events, err) < 0 && err->code != RF_FORBIDDEN)
+		return -err->code;
+	group = rf_explain_group_of(ret->pod);
+	if (group.n == 0 || rf_kube_get(k, a, rf_kube_path(a, &RF_PODGROUPS, ns, group, NULL), &ret->group, err) == 0)
+		return 0;
+	if (err->code == RF_NOT_FOUND)
+		ret->group = rf_json_null(a);
+	return err->code == RF_NOT_FOUND || err->code == RF_FORBIDDEN ? 0 : -err->code;
 }
 
-static void tell_events(struct rf_arena *a, struct rf_json *why, const struct rf_json *pod,
-			const struct rf_json *events)
+/* Tenants write some of it, and an administrator's terminal obeys escape sequences. */
+static struct rf_str plain(struct rf_arena *a, struct rf_str s)
 {
-	for (size_t i = 0; i < rf_json_len(events); i++) {
-		const struct rf_json *e = rf_json_item(events, i);
-		struct rf_str from = rf_json_str_at(e, "source", "component");
+	char *p = rf_arena_alloc(a, s.n + 1);
 
-		if (!rf_str_eq(rf_json_str_at(e, "involvedObject", "uid"), rf_kube_uid(pod)))
-			continue;
-		if (from.n == 0) /* written through events.k8s.io, as Kubernetes' own parts do */
-			from = rf_json_str_at(e, "reportingComponent");
-		rf_json_push(a, why, rf_json_make(a, "{'from':%S,'reason':%S,'message':%S}", from,
-						  rf_json_str_at(e, "reason"), rf_json_str_at(e, "message")));
+	for (size_t i = 0; i < s.n; i++)
+		p[i] = (unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f ? ' ' : s.p[i];
+	return rf_str_n(p, s.n);
+}
+
+static void plain_rows(struct rf_arena *a, struct rf_json *rows)
+{
+	for (size_t i = 0; i < rf_json_len(rows); i++)
+		for (size_t m = 0; m < rf_json_len(rf_json_item(rows, i)); m++) {
+			struct rf_json *v = rf_json_item(rows, i)->members[m].value;
+
+			v->text = plain(a, v->text);
+		}
+}
+
+static void print_line(struct rf_arena *a, const struct rf_json *why, const char *key)
+{
+	const struct rf_json *v = rf_json_at(why, key);
+
+	if (v == NULL)
+		return;
+	printf("  %-10s %.*s\n", key, RF_STR(v->type == RF_JSON_STRING ? plain(a, v->text) : rf_json_text_of(a, v)));
+}
+
+static void print_gang(const struct rf_json *gang)
+{
+	if (gang == NULL)
+		return;
+	printf("  %-10s %.*s", "gang", RF_STR(rf_json_str_at(gang, "name")));
+	if (rf_json_at(gang, "phase") != NULL)
+		printf(": %lld have a place, at least %lld go together (%.*s)",
+		       (long long)rf_json_int(rf_json_at(gang, "scheduled"), 0),
+		       (long long)rf_json_int(rf_json_at(gang, "minMember"), 1), RF_STR(rf_json_str_at(gang, "phase")));
+	printf("\n");
+}
+
+static void print_why(struct rf_arena *a, const struct rf_json *why)
+{
+	static const char *const keys[] = { "reason", "cause", "resource", "resources", "level", "need",
+					    "have",   "by",    "until",	  "help",      "queue", "node" };
+
+	printf("%.*s/%.*s (%.*s): %.*s\n", RF_STR(rf_json_str_at(why, "namespace")), RF_STR(rf_json_str_at(why, "pod")),
+	       RF_STR(rf_json_str_at(why, "state")), RF_STR(plain(a, rf_json_str_at(why, "message"))));
+	for (size_t i = 0; i < RF_COUNT(keys); i++)
+		print_line(a, why, keys[i]);
+	print_gang(rf_json_at(why, "gang"));
+}
+
+static int print(struct rf_arena *a, const struct facts *f, struct rf_err *err)
+{
+	static const struct rf_column columns[] = { { "FROM", "from" }, { "REASON", "reason" }, { "MESSAGE", "message" } };
+	struct rf_json *why = rf_explain_pod(a, f->pod, f->events, f->group), *all = NULL;
+
+	if (o_all)
+		all = rf_explain_pod_all(a, f->pod, f->events);
+	if (rf_cli_output != NULL && strcmp(rf_cli_output, "table") != 0) {
+		if (o_all)
+			rf_json_set(a, why, RF_LIT("all"), all);
+		return rf_cli_print(why, NULL, 0, err);
 	}
+	print_why(a, why);
+	if (!o_all)
+		return 0;
+	printf("\n");
+	plain_rows(a, all);
+	return rf_cli_print(all, columns, RF_COUNT(columns), err);
 }
 
 static int run(int argc, char **argv, struct rf_err *err)
 {
-	static const struct rf_column columns[] = { { "FROM", "from" }, { "REASON", "reason" }, { "MESSAGE", "message" } };
 	rf_auto(arena) a = RF_ARENA_INIT;
 	rf_auto_ptr(kube) k = NULL;
 	struct rf_kubeconfig config = { 0 };
-	struct rf_json *pod = NULL, *events = NULL, *why = rf_json_array(&a);
+	struct facts facts = { 0 };
 	struct rf_str name, ns;
 
 	if (argc != 1)
@@ -76,29 +130,29 @@ static int run(int argc, char **argv, struct rf_err *err)
 	ns = o_namespace ? rf_str(o_namespace) : config.ns;
 	if (rf_str_contains(name, RF_LIT("/")))
 		rf_str_cut(&name, '/', &ns);
-	if (rf_kube_get(k, &a, rf_kube_path(&a, &RF_PODS, ns, name, NULL), &pod, err) < 0 ||
-	    rf_cli_list(k, &a, &RF_EVENTS, ns, &events, err) < 0)
+	if (ns.n == 0)
+		ns = RF_LIT("default");
+	if (name.n == 0)
+		return rf_fail(err, RF_BAD_REQUEST, "say which pod: ringfence why NAMESPACE/POD");
+	if (fetch(k, &a, ns, name, &facts, err) < 0)
 		return -err->code;
-	rf_json_push(&a, why, rf_json_make(&a, "{'from':'pod','reason':%S,'message':%S}",
-					   rf_json_str_at(pod, "status", "phase"),
-					   rf_json_str_at(pod, "status", "message")));
-	tell_conditions(&a, why, pod);
-	tell_containers(&a, why, pod);
-	tell_events(&a, why, pod, events);
-	return rf_cli_print(why, columns, RF_COUNT(columns), err);
+	return print(&a, &facts, err);
 }
 
 static const struct rf_opt OPTS[] = {
 	{ "namespace", 'n', RF_OPT_STR, &o_namespace, "NS", "the pod's namespace" },
+	{ "all", 0, RF_OPT_FLAG, &o_all, NULL, "also all that conditions, containers and events say" },
 	RF_OPT_KUBECONFIG,
 	RF_OPT_OUTPUT,
 };
 
 const struct rf_verb RF_VERB_WHY = {
 	.name = "why",
-	.summary = "Say why a pod is where it is, or is not",
-	.usage = "[NAMESPACE/]POD [-o json|table]",
-	.details = "Example:\n  ringfence why team-a/train",
+	.summary = "Say why a pod waits, or where it runs",
+	.usage = "[NAMESPACE/]POD [-n NS] [--all] [-o json|table]",
+	.details = "One reason, with what is short (resource), where (level), how much of it is needed and there, and\n"
+		   "what would help. Needs no more than the tenant's own rights.\n\n"
+		   "Examples:\n  ringfence why team-a/train\n  ringfence why train -n team-a --all",
 	RF_VERB_OPTS(OPTS),
 	.run = run,
 };

@@ -15,7 +15,7 @@ static struct rf_gpu_ask ask_of(const struct rf_json *pod, struct rf_str contain
 	return ask;
 }
 
-static bool first_of_container(const struct rf_sched_decision *d, size_t i)
+static bool first_of_container(const struct rf_core_decision *d, size_t i)
 {
 	for (size_t k = 0; k < i; k++) {
 		if (rf_str_eq(d->grants[k].container, d->grants[i].container))
@@ -24,7 +24,7 @@ static bool first_of_container(const struct rf_sched_decision *d, size_t i)
 	return true;
 }
 
-static int count_of(const struct rf_sched_decision *d, struct rf_str container)
+static int count_of(const struct rf_core_decision *d, struct rf_str container)
 {
 	int n = 0;
 
@@ -43,7 +43,7 @@ static struct rf_json *capacity_of(struct rf_arena *a, const struct rf_sched_gra
 
 /* One request per container, of its name. Whole cards are counted, a share says its size. */
 static struct rf_json *requests_of(struct rf_arena *a, const struct rf_json *pod,
-				   const struct rf_sched_decision *d)
+				   const struct rf_core_decision *d)
 {
 	struct rf_json *all = rf_json_array(a);
 
@@ -67,7 +67,7 @@ static struct rf_json *requests_of(struct rf_arena *a, const struct rf_json *pod
 }
 
 struct rf_json *rf_claim_object(struct rf_arena *a, const struct rf_json *pod,
-				const struct rf_sched_decision *d)
+				const struct rf_core_decision *d)
 {
 	return rf_json_make(
 		a,
@@ -80,7 +80,7 @@ struct rf_json *rf_claim_object(struct rf_arena *a, const struct rf_json *pod,
 
 /* Every result has an id of its own: several may name the same device, even in one claim. A whole
  * card consumes all there is of it, so that nobody takes it for free. */
-static struct rf_json *results_of(struct rf_arena *a, const struct rf_sched_decision *d)
+static struct rf_json *results_of(struct rf_arena *a, const struct rf_core_decision *d)
 {
 	struct rf_json *all = rf_json_array(a);
 
@@ -97,11 +97,36 @@ static struct rf_json *results_of(struct rf_arena *a, const struct rf_sched_deci
 	return all;
 }
 
+/* Slices say in the allocation's config where they are: for their request, a start for each of its results
+ * in turn (sched/read.c reads it, and so does the agent that cuts them). NULL: there are none. */
+static struct rf_json *slices_of(struct rf_arena *a, const struct rf_core_decision *d)
+{
+	struct rf_json *all = rf_json_array(a);
+
+	for (size_t i = 0; i < d->n_grants; i++) {
+		const struct rf_sched_grant *g = &d->grants[i];
+		struct rf_json *starts = rf_json_array(a);
+
+		if (g->profile.n == 0 || !first_of_container(d, i))
+			continue;
+		for (size_t k = i; k < d->n_grants; k++) {
+			if (rf_str_eq(d->grants[k].container, g->container))
+				rf_json_push(a, starts, rf_json_make(a, "%D", d->grants[k].start));
+		}
+		rf_json_push(a, all,
+			     rf_json_make(a,
+					  "{'source':'FromClaim','requests':[%S],'opaque':{'driver':'" RF_DRIVER
+					  "','parameters':{'profile':%S,'starts':%j}}}",
+					  g->container, g->profile, starts));
+	}
+	return rf_json_len(all) > 0 ? all : NULL;
+}
+
 struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *claim,
-				   const struct rf_json *pod, const struct rf_sched_decision *d,
+				   const struct rf_json *pod, const struct rf_core_decision *d,
 				   int64_t now_ms)
 {
-	struct rf_json *c = rf_json_clone(a, claim);
+	struct rf_json *c = rf_json_clone(a, claim), *slices = slices_of(a, d);
 
 	rf_json_set(
 		a, c, RF_LIT("status"),
@@ -113,13 +138,15 @@ struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *cla
 			"[{'resource':'pods','name':%S,'uid':%S}]}",
 			results_of(a, d), d->node, rf_time_format(a, now_ms), rf_kube_name(pod),
 			rf_kube_uid(pod)));
+	if (slices != NULL)
+		rf_json_set(a, rf_json_at(c, "status", "allocation", "devices"), RF_LIT("config"), slices);
 	return c;
 }
 
 /* A server drops fields whose feature gate is off without a word. A share whose size is not written
  * down is no share. */
 int rf_claim_kept(const struct rf_json *written, const struct rf_json *pod,
-		  const struct rf_sched_decision *d, struct rf_err *err)
+		  const struct rf_core_decision *d, struct rf_err *err)
 {
 	const struct rf_json *results =
 		rf_json_at(written, "status", "allocation", "devices", "results");
@@ -159,24 +186,43 @@ struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, st
 		rf_kube_name(pod), rf_kube_namespace(pod), rf_kube_uid(pod), node);
 }
 
+/* The name by which a container asked. */
+static struct rf_str resource_of(const struct rf_json *pod, struct rf_str container)
+{
+	const struct rf_json *list = rf_json_at(pod, "spec", "containers");
+	struct rf_gpu_ask ask = ask_of(pod, container);
+
+	if (ask.slices == 0)
+		return rf_str(ask.name != NULL ? ask.name : RF_RES_GPU_MEMORY);
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		const struct rf_json *limits = rf_json_at(rf_json_item(list, i), "resources", "limits");
+
+		if (!rf_str_eq(rf_json_str_at(rf_json_item(list, i), "name"), container))
+			continue;
+		for (size_t k = 0; k < rf_json_len(limits); k++) {
+			if (rf_str_starts(limits->members[k].key, RF_LIT(RF_RES_MIG)))
+				return limits->members[k].key;
+		}
+	}
+	return RF_STR_EMPTY; /* another's, which a device plugin serves */
+}
+
 /* Where the kubelet is to hand a container its part of the claim. What was asked for by another
  * name comes through the device plugin of that name. NULL: that is true of all containers. */
 struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
-				   struct rf_str claim, const struct rf_sched_decision *d)
+				   struct rf_str claim, const struct rf_core_decision *d)
 {
 	struct rf_json *mappings = rf_json_array(a);
 
 	for (size_t i = 0; i < d->n_grants; i++) {
 		struct rf_str container = d->grants[i].container;
-		struct rf_gpu_ask ask = ask_of(pod, container);
-		const char *name = ask.name != NULL ? ask.name : RF_RES_GPU_MEMORY;
+		struct rf_str name = resource_of(pod, container);
 
-		if (!first_of_container(d, i) ||
-		    !rf_str_starts(rf_str(name), RF_LIT("ringfence.io/")))
+		if (!first_of_container(d, i) || !rf_str_starts(name, RF_LIT("ringfence.io/")))
 			continue;
 		rf_json_push(a, mappings,
 			     rf_json_make(a,
-					  "{'containerName':%S,'requestName':%S,'resourceName':%s}",
+					  "{'containerName':%S,'requestName':%S,'resourceName':%S}",
 					  container, container, name));
 	}
 	if (rf_json_len(mappings) == 0)
@@ -213,6 +259,26 @@ struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod
 			    "'lastTransitionTime':%S}]}}",
 			    rf_kube_uid(pod), reason,
 			    waited && since.n > 0 ? since : rf_time_format(a, now_ms));
+}
+
+/* --- eviction ---------------------------------------------------------------------------------- */
+
+struct rf_json *rf_pod_eviction(struct rf_arena *a, const struct rf_json *pod)
+{
+	/* The uid makes it this pod's eviction, not that of another of the same name. */
+	return rf_json_make(a,
+			    "{'apiVersion':'policy/v1','kind':'Eviction','metadata':{'name':%S,'namespace':%S},"
+			    "'deleteOptions':{'preconditions':{'uid':%S}}}",
+			    rf_kube_name(pod), rf_kube_namespace(pod), rf_kube_uid(pod));
+}
+
+struct rf_json *rf_pod_evicted_patch(struct rf_arena *a, const struct rf_json *pod, const char *why,
+				     struct rf_str reason, int64_t now_ms)
+{
+	return rf_json_make(a,
+			    "{'metadata':{'uid':%S},'status':{'conditions':[{'type':'DisruptionTarget',"
+			    "'status':'True','reason':%s,'message':%S,'lastTransitionTime':%S}]}}",
+			    rf_kube_uid(pod), why, reason, rf_time_format(a, now_ms));
 }
 
 /* --- whose claim ------------------------------------------------------------------------------ */

@@ -36,26 +36,36 @@ static int collect(struct rf_control *c, const struct rf_json *claim, struct rf_
 	return 0;
 }
 
+static bool collect_one(struct rf_control *c, struct rf_str key)
+{
+	struct rf_str name = key, ns = RF_STR_EMPTY;
+	const struct rf_json *claim = NULL, *pod = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	rf_str_cut(&name, '/', &ns);
+	claim = rf_informer_get(c->informers[RF_I_CLAIMS], ns, name);
+	if (claim == NULL || !rf_claim_is_ours(claim) || rf_kube_deleting(claim))
+		return true;
+	pod = rf_informer_get(c->informers[RF_I_PODS], ns, rf_claim_owner(claim, "name"));
+	if (!rf_claim_orphaned(claim, pod) || collect(c, claim, &err) == 0)
+		return true;
+	rf_warn("%s", err.msg);
+	return false;
+}
+
+/* Those whose pod ended or went, and new ones. What fails stays. */
 bool rf_control_collect(struct rf_control *c)
 {
-	const struct rf_map_slot *slot = NULL;
-	const struct rf_json *claim = NULL;
+	struct rf_map some = c->claims_some;
 	bool ok = true;
 
-	while (rf_control_leads(c) &&
-	       (claim = rf_informer_next(c->informers[RF_I_CLAIMS], &slot)) != NULL) {
-		const struct rf_json *pod =
-			rf_informer_get(c->informers[RF_I_PODS], rf_kube_namespace(claim),
-					rf_claim_owner(claim, "name"));
-		struct rf_err err = RF_ERR_INIT;
-
-		if (!rf_claim_is_ours(claim) || rf_kube_deleting(claim) ||
-		    !rf_claim_orphaned(claim, pod))
+	c->claims_some = (struct rf_map)RF_MAP_INIT;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&some, s)) != NULL;) {
+		if (rf_control_leads(c) && collect_one(c, rf_map_key(s)))
 			continue;
-		if (collect(c, claim, &err) < 0) {
-			rf_warn("%s", err.msg);
-			ok = false;
-		}
+		(void)rf_map_set(&c->claims_some, rf_map_key(s), c);
+		ok = false;
 	}
+	rf_map_done(&some);
 	return ok;
 }

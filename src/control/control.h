@@ -19,6 +19,7 @@ struct rf_control_opts {
 	uint16_t webhook_port;	     /* 0: any that is free */
 	const char *webhook_service; /* the Service's name, for the certificate; NULL:
 					"ringfence-webhook" */
+	const char *event_log; /* what the scheduler hears and decides, as lines of JSON; NULL: nowhere */
 	/* When the cluster's policies could not be asked: refuse also what asks for no cards. */
 	bool policy_closed;
 	const char *policy_exempt; /* namespaces they are not asked about, comma-separated; NULL:

@@ -1,42 +1,40 @@
-/* What the informers hear, told to the scheduler's model; and what is due because of it. */
+/* What is there, told to the scheduler's core: each object when it changes, and nothing else. */
 #include "control/private.h"
 
-static void feed_tenant(struct rf_control *c, const struct rf_json *before,
-			const struct rf_json *after)
+void rf_feed_tenant(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_tenant t = { 0 };
 
 	if (after == NULL)
-		rf_sched_del_tenant(c->sched, rf_kube_name(before));
+		rf_core_del_tenant(p->core, rf_kube_name(before));
 	else if (rf_tenant_parse(&a, after, &t, NULL) == 0)
-		rf_sched_put_tenant(c->sched, &t);
+		rf_core_put_tenant(p->core, &t);
 	/* else: what it said before still holds; its status says what is wrong */
 }
 
-static void feed_namespace(struct rf_control *c, const struct rf_json *before,
-			   const struct rf_json *after)
+void rf_feed_namespace(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
 	if (after == NULL)
-		rf_sched_del_namespace(c->sched, rf_kube_name(before));
+		rf_core_del_namespace(p->core, rf_kube_name(before));
 	else
-		rf_sched_put_namespace(c->sched, rf_kube_name(after),
-				       rf_kube_label(after, RF_TENANT_LABEL));
+		rf_core_put_namespace(p->core, rf_kube_name(after), rf_kube_label(after, RF_TENANT_LABEL));
 }
 
-static void feed_node(struct rf_control *c, const struct rf_json *before,
-		      const struct rf_json *after)
+void rf_feed_node(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_sched_node n = { 0 };
 
 	if (after == NULL) {
-		rf_sched_del_node(c->sched, rf_kube_name(before));
+		rf_core_del_node(p->core, rf_kube_name(before));
 		return;
 	}
 	rf_sched_read_node(&a, after, &n);
-	rf_sched_put_node(c->sched, &n);
+	rf_core_put_node(p->core, &n);
 }
+
+/* --- pods ------------------------------------------------------------------------------------- */
 
 /* Pods that asked for another scheduler count once they are bound, and are not placed. */
 bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler)
@@ -48,126 +46,274 @@ bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler)
 	return name.n == 0 || rf_str_is(name, "ringfence") || rf_str_is(name, "default-scheduler");
 }
 
-void rf_control_feed_pod(struct rf_control *c, const struct rf_json *pod, struct rf_str node)
+static void pod_gone(struct rf_placer *p, struct rf_str uid)
+{
+	rf_core_del_pod(p->core, uid, p->now_ms);
+	rf_books_pod_gone(p, uid);
+	free(rf_map_del(&p->told, uid));
+	free(rf_map_del(&p->bound, uid));
+}
+
+/* Between our binding and its echo other changes of the pod arrive that do not know of it. */
+static void know_better(struct rf_placer *p, struct rf_sched_pod *pod)
+{
+	char *node = rf_map_get(&p->bound, pod->uid);
+
+	if (node == NULL)
+		return;
+	if (pod->node.n == 0)
+		pod->node = rf_str(node);
+	else
+		free(rf_map_del(&p->bound, pod->uid));
+}
+
+void rf_feed_pod(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_err err = RF_ERR_INIT;
-	struct rf_sched_pod p = { 0 };
+	struct rf_sched_pod pod = { 0 };
 
-	if (rf_sched_read_pod(&a, pod, &p, &err) < 0)
-		p.unsupported = rf_arena_printf(&a, "%s", err.msg);
-	if (p.unsupported.n == 0)
-		p.unsupported = rf_control_set_aside(c, rf_kube_uid(pod));
-	if (node.n > 0)
-		p.node = node;
-	if (p.node.n > 0 || rf_pod_is_for_us(pod, c->opts->scheduler_name))
-		rf_sched_put_pod(c->sched, &p);
+	if (after == NULL) {
+		pod_gone(p, rf_kube_uid(before));
+		return;
+	}
+	if (rf_sched_read_pod(&a, after, &pod, &err) < 0)
+		pod.unsupported = rf_arena_printf(&a, "%s", err.msg);
+	know_better(p, &pod);
+	if (pod.node.n == 0 && !rf_pod_is_for_us(after, p->scheduler))
+		return;
+	rf_core_put_pod(p->core, &pod, p->now_ms);
+	rf_books_pod(p, &pod);
 }
 
-void rf_control_feed_claim(struct rf_control *c, const struct rf_json *claim)
+static char *copy(struct rf_str s)
+{
+	char *text = rf_alloc(s.n + 1);
+
+	memcpy(text, s.p, s.n);
+	text[s.n] = '\0';
+	return text;
+}
+
+void rf_feed_binding(struct rf_placer *p, const struct rf_json *pod, struct rf_str node)
+{
+	free(rf_map_set(&p->bound, rf_kube_uid(pod), copy(node)));
+	rf_feed_pod(p, pod, pod);
+}
+
+static char HERE[] = "";
+
+/* --- claims ----------------------------------------------------------------------------------- */
+
+#define DROPPED_MAX 4096 /* remembered at a time; a watch tells of each within moments, or never */
+
+void rf_feed_claim(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_sched_claim v = { 0 };
 
-	rf_sched_read_claim(&a, claim, &v);
-	rf_sched_put_claim(c->sched, &v);
-}
-
-struct pool { /* the slices of one node */
-	RF_VEC(const struct rf_json *) slices;
-};
-
-static void sort_slices(struct rf_control *c, struct rf_arena *a, struct rf_map *pools)
-{
-	const struct rf_map_slot *slot = NULL;
-	const struct rf_json *o = NULL;
-
-	while ((o = rf_informer_next(c->informers[RF_I_SLICES], &slot)) != NULL) {
-		struct rf_str node = rf_sched_slice_node(o);
-		struct pool *pool = node.n > 0 ? rf_map_get(pools, node) : NULL;
-
-		if (node.n == 0)
-			continue;
-		if (pool == NULL) {
-			pool = rf_arena_new(a, struct pool);
-			(void)rf_map_set(pools, node, pool);
-		}
-		rf_vec_push(&pool->slices, o);
+	if (after == NULL) {
+		(void)rf_map_del(&p->dropped, rf_kube_uid(before));
+		rf_core_del_claim(p->core, rf_kube_namespace(before), rf_kube_name(before), p->now_ms);
+		return;
 	}
+	rf_sched_read_claim(&a, after, &v);
+	v.deleting |= rf_map_get(&p->dropped, rf_kube_uid(after)) != NULL;
+	rf_core_put_claim(p->core, &v);
 }
 
-/* A node's cards may be spread over several slices: all are read again when one changes. */
-void rf_control_feed_slices(struct rf_control *c)
+/* The watch may yet tell of the time when it was allocated, or, made anew, of nothing at all: so it is
+ * remembered here, and the server is asked whether it is gone. */
+void rf_feed_claim_dropped(struct rf_placer *p, const struct rf_json *claim)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_map pools = RF_MAP_INIT;
+	struct rf_str path = rf_kube_path(&a, &RF_RESOURCECLAIMS, rf_kube_namespace(claim), rf_kube_name(claim), NULL);
+	struct rf_json *is = NULL;
+	int rc = 0;
 
-	sort_slices(c, &a, &pools);
-	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&c->sliced, slot)) != NULL;) {
-		if (rf_map_get(&pools, rf_map_key(slot)) == NULL)
-			rf_sched_put_devices(c->sched, rf_map_key(slot), NULL, 0);
-	}
-	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&pools, slot)) != NULL;) {
-		struct pool *pool = slot->value;
-		struct rf_sched_device *devices = NULL;
-		size_t n = 0;
-
-		if (rf_sched_read_pool(&a, pool->slices.at, pool->slices.n, &devices, &n))
-			rf_sched_put_devices(c->sched, rf_map_key(slot), devices, n);
-		(void)rf_map_set(&c->sliced, rf_map_key(slot), c);
-		rf_vec_done(&pool->slices);
-	}
-	rf_map_done(&pools);
+	if (p->dropped.n >= DROPPED_MAX)
+		rf_map_clear(&p->dropped);
+	(void)rf_map_set(&p->dropped, rf_kube_uid(claim), HERE);
+	rf_feed_claim(p, NULL, claim);
+	rc = p->hands.get(p->hands.ctx, &a, path, &is, NULL);
+	if (rc == -RF_NOT_FOUND || (rc == 0 && !rf_str_eq(rf_kube_uid(is), rf_kube_uid(claim))))
+		rf_core_del_claim(p->core, rf_kube_namespace(claim), rf_kube_name(claim), p->now_ms);
 }
 
-static void feed_pod(struct rf_control *c, const struct rf_json *before,
-		     const struct rf_json *after)
+/* --- cards ------------------------------------------------------------------------------------ */
+
+struct pool { /* the slices of one node, by name */
+	struct rf_map names;
+};
+
+static struct pool *pool_of(struct rf_placer *p, struct rf_str node)
 {
+	struct pool *pool = rf_map_get(&p->pools, node);
+
+	if (pool == NULL) {
+		pool = rf_new(struct pool);
+		(void)rf_map_set(&p->pools, node, pool);
+	}
+	return pool;
+}
+
+/* A node's cards may be spread over several slices: they are told once all of them are here. */
+static void feed_pool(struct rf_placer *p, struct rf_str node)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct pool *pool = pool_of(p, node);
+	const struct rf_json **slices = rf_arena_array(&a, const struct rf_json *, pool->names.n + 1);
+	struct rf_sched_device *devices = NULL;
+	size_t n = 0, n_devices = 0;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&pool->names, s)) != NULL;) {
+		slices[n] = p->cluster.get(p->cluster.ctx, &RF_RESOURCESLICES, RF_STR_EMPTY, rf_map_key(s));
+		n += slices[n] != NULL;
+	}
+	if (n == 0)
+		rf_core_put_devices(p->core, node, NULL, 0);
+	else if (rf_sched_read_pool(&a, slices, n, &devices, &n_devices))
+		rf_core_put_devices(p->core, node, devices, n_devices);
+	if (pool->names.n == 0) {
+		rf_map_done(&pool->names);
+		free(rf_map_del(&p->pools, node));
+	}
+}
+
+void rf_feed_slice(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
+{
+	struct rf_str was = before != NULL ? rf_sched_slice_node(before) : RF_STR_EMPTY,
+		      is = after != NULL ? rf_sched_slice_node(after) : RF_STR_EMPTY;
+
+	if (was.n > 0)
+		(void)rf_map_del(&pool_of(p, was)->names, rf_kube_name(before));
+	if (is.n > 0)
+		(void)rf_map_set(&pool_of(p, is)->names, rf_kube_name(after), HERE);
+	if (was.n > 0 && !rf_str_eq(was, is))
+		feed_pool(p, was);
+	if (is.n > 0)
+		feed_pool(p, is);
+}
+
+/* --- queues, gangs, budgets ------------------------------------------------------------------- */
+
+static void put_queue(struct rf_placer *p, const struct rf_json *o)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_sched_queue q = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	p->moved = true;
+	if (rf_sched_read_queue(&a, o, &q, &err) == 0 && rf_core_put_queue(p->core, &q, p->now_ms, &err) == 0) {
+		free(rf_map_del(&p->bad_queues, rf_kube_name(o)));
+		return;
+	}
+	free(rf_map_set(&p->bad_queues, rf_kube_name(o), copy(rf_str(err.msg))));
+}
+
+/* A queue that was missing may be what others waited for: what they say is looked at again. */
+static void retry_bad(struct rf_placer *p)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str *names = rf_arena_array(&a, struct rf_str, p->bad_queues.n + 1);
+	size_t n = 0;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->bad_queues, s)) != NULL;)
+		names[n++] = rf_arena_str(&a, rf_map_key(s));
+	for (size_t i = 0; i < n; i++) {
+		const struct rf_json *o = p->cluster.get(p->cluster.ctx, &RF_QUEUES, RF_STR_EMPTY, names[i]);
+
+		if (o != NULL)
+			put_queue(p, o);
+	}
+}
+
+void rf_feed_queue(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
+{
+	/* Its status is our own writing. */
+	if (before != NULL && after != NULL &&
+	    rf_json_at(before, "spec") != NULL && rf_json_at(after, "spec") != NULL &&
+	    rf_json_equal(rf_json_at(before, "spec"), rf_json_at(after, "spec")))
+		return;
 	if (after == NULL) {
-		rf_sched_del_pod(c->sched, rf_kube_uid(before));
-		free(rf_map_del(&c->told, rf_kube_uid(before)));
+		rf_core_del_queue(p->core, rf_kube_name(before), p->now_ms);
+		free(rf_map_del(&p->bad_queues, rf_kube_name(before)));
+		p->moved = true;
 	} else {
-		rf_control_feed_pod(c, after, RF_STR_EMPTY);
+		put_queue(p, after);
 	}
-	c->claims_due |= after == NULL || !rf_pod_counts(after);
-	c->tenants_due |= after == NULL; /* a namespace may have become empty */
+	retry_bad(p);
 }
 
-static void feed_claim(struct rf_control *c, const struct rf_json *before,
-		       const struct rf_json *after)
+void rf_feed_group(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
-	if (after == NULL)
-		rf_sched_del_claim(c->sched, rf_kube_namespace(before), rf_kube_name(before));
-	else
-		rf_control_feed_claim(c, after);
-	c->claims_due |= before == NULL;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_sched_group g = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	if (after == NULL) {
+		rf_core_del_group(p->core, rf_kube_namespace(before), rf_kube_name(before));
+		rf_books_group_gone(p, rf_kube_namespace(before), rf_kube_name(before));
+		return;
+	}
+	if (rf_sched_read_group(&a, after, &g, &err) < 0) {
+		rf_warn("%s; what it said before holds", err.msg);
+		return;
+	}
+	rf_core_put_group(p->core, &g);
+	rf_books_group_due(p, g.ns, g.name);
 }
 
-void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_json *after)
+void rf_feed_budget(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
 {
-	static const struct {
-		void (*feed)(struct rf_control *c, const struct rf_json *before,
-			     const struct rf_json *after);
-		bool tenants, pods;
-	} table[RF_I_COUNT] = {
-		[RF_I_TENANTS] = { feed_tenant, true, true },
-		[RF_I_NAMESPACES] = { feed_namespace, true, true },
-		[RF_I_NODES] = { feed_node, false, true },
-		[RF_I_PODS] = { feed_pod, false, true },
-		[RF_I_CLAIMS] = { feed_claim, false, true },
-		[RF_I_SLICES] = { NULL, false, true },
-		[RF_I_QUEUES] = { NULL, true, false },
-		[RF_I_QUOTAS] = { NULL, true, false },
-		[RF_I_BINDINGS] = { NULL, true, false },
-		[RF_I_ACCOUNTS] = { NULL, true, false },
-	};
-	const struct rf_control_ear *e = ear;
-	struct rf_control *c = e->c;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_sched_budget b = { 0 };
 
-	if (table[e->kind].feed != NULL)
-		table[e->kind].feed(c, before, after);
-	c->slices_due |= e->kind == RF_I_SLICES;
-	c->tenants_due |= table[e->kind].tenants;
-	c->pods_due |= table[e->kind].pods;
-	rf_control_wake(c, 10);
+	if (after == NULL) {
+		rf_core_del_budget(p->core, rf_kube_namespace(before), rf_kube_name(before));
+		return;
+	}
+	rf_sched_read_budget(&a, after, &b);
+	rf_core_put_budget(p->core, &b);
+}
+
+/* --- the placer ------------------------------------------------------------------------------- */
+
+void rf_placer_init(struct rf_placer *p, struct rf_core *core)
+{
+	*p = (struct rf_placer){ .core = core };
+}
+
+void rf_limbo_done(struct rf_limbo *l)
+{
+	free(l->uid);
+	free(l->ns);
+	free(l->name);
+	free(l->claim);
+	free(l->why);
+}
+
+static void free_values(struct rf_map *m)
+{
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(m, s)) != NULL;)
+		free(s->value);
+	rf_map_done(m);
+}
+
+void rf_placer_done(struct rf_placer *p)
+{
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->pools, s)) != NULL;)
+		rf_map_done(&((struct pool *)s->value)->names);
+	free_values(&p->pools);
+	free_values(&p->bound);
+	free_values(&p->told);
+	free_values(&p->bad_queues);
+	rf_map_done(&p->dropped);
+	for (size_t i = p->tell_head; i < p->tell.n; i++)
+		free(p->tell.at[i]);
+	rf_vec_done(&p->tell);
+	for (size_t i = 0; i < p->limbo.n; i++)
+		rf_limbo_done(&p->limbo.at[i]);
+	rf_vec_done(&p->limbo);
+	rf_books_done(p);
 }

@@ -8,7 +8,7 @@
 #include "control/control.h"
 #include "kube/kube.h"
 #include "policy/book.h"
-#include "sched/sched.h"
+#include "sched/core.h"
 #include "tenant/admit.h"
 #include "tenant/tenant.h"
 #include "web/web.h"
@@ -62,27 +62,140 @@ struct rf_json *rf_object_differ(struct rf_arena *a, const struct rf_json *wante
 /* --- claims and bindings, as objects (claims.c) ------------------------------------------ */
 
 struct rf_json *rf_claim_object(struct rf_arena *a, const struct rf_json *pod,
-				const struct rf_sched_decision *d);
+				const struct rf_core_decision *d);
 /* The claim with its status: what is granted, and to whom. */
 struct rf_json *rf_claim_allocated(struct rf_arena *a, const struct rf_json *claim,
-				   const struct rf_json *pod, const struct rf_sched_decision *d,
+				   const struct rf_json *pod, const struct rf_core_decision *d,
 				   int64_t now_ms);
 struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, struct rf_str node);
 /* Merge patch: status.extendedResourceClaimStatus. NULL: there is nothing to tell. */
 struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
-				   struct rf_str claim, const struct rf_sched_decision *d);
+				   struct rf_str claim, const struct rf_core_decision *d);
 /* Did the server keep what was written? RF_UNSUPPORTED with the feature gate that is off. */
 int rf_claim_kept(const struct rf_json *written, const struct rf_json *pod,
-		  const struct rf_sched_decision *d, struct rf_err *err);
+		  const struct rf_core_decision *d, struct rf_err *err);
 int rf_pod_claim_kept(const struct rf_json *written, struct rf_str claim, struct rf_err *err);
 /* Strategic patch: condition PodScheduled=False. NULL if the pod says so already. */
 struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod,
 				   struct rf_str reason, int64_t now_ms);
+/* Evicts this very pod, as its disruption budgets allow; and the condition that says why it had to go. */
+struct rf_json *rf_pod_eviction(struct rf_arena *a, const struct rf_json *pod);
+struct rf_json *rf_pod_evicted_patch(struct rf_arena *a, const struct rf_json *pod, const char *why,
+				     struct rf_str reason, int64_t now_ms);
 bool rf_claim_is_ours(const struct rf_json *claim);
 struct rf_str rf_claim_owner(const struct rf_json *claim,
 			     const char *field); /* the pod's "name", "uid" */
 /* pod: what has that name now, NULL if nothing has. */
 bool rf_claim_orphaned(const struct rf_json *claim, const struct rf_json *pod);
+
+/* --- placing: facts to the scheduler's core, its decisions to the API ----------------------------- */
+
+/* How placing reads and writes; in the process: the client. The tests count and break the writes. */
+struct rf_hands {
+	int (*get)(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_json **ret,
+		   struct rf_err *err);
+	int (*create)(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
+		      struct rf_json **ret, struct rf_err *err);
+	int (*update)(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
+		      struct rf_json **ret, struct rf_err *err);
+	int (*patch)(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patch_type type,
+		     const struct rf_json *patch, struct rf_json **ret, struct rf_err *err);
+	int (*remove)(void *ctx, struct rf_arena *a, struct rf_str path,
+		      struct rf_err *err); /* what is not there is removed */
+	void (*event)(void *ctx, const struct rf_json *about, const char *type, const char *reason,
+		      struct rf_str text);
+	bool (*may)(void *ctx); /* false: another leads, nothing is written any more */
+	void *ctx;
+};
+
+struct rf_limbo { /* nobody knows whether a write was carried out: the API is asked before going on */
+	char *uid, *ns, *name, *claim, *why;
+};
+void rf_limbo_done(struct rf_limbo *l);
+
+struct rf_placer {
+	struct rf_core *core;
+	struct rf_hands hands;
+	struct rf_cluster cluster;  /* get of pods, namespaces, groups, queues, slices; next of queues */
+	const char *scheduler;	    /* as rf_control_opts.scheduler_name */
+	int64_t now_ms;		    /* never goes back; to be set before each call */
+	struct rf_map pools;	    /* a node -> the names of its slices */
+	struct rf_map bound;	    /* a pod's uid -> its node: bound here, the watch has yet to say so */
+	struct rf_map dropped;	    /* uids of claims that were deleted here, the watch has yet to say so */
+	struct rf_map told;	    /* a waiting pod's uid -> when it was last told why (waits.c) */
+	RF_VEC(char *) tell;	    /* uids of those whose reason changed, from tell_head on */
+	size_t tell_head;
+	RF_VEC(struct rf_limbo) limbo;
+	struct rf_map tracked;	    /* a pod's uid -> how it is counted (books.c) */
+	struct rf_map groups;	    /* "ns/name" -> its count */
+	struct rf_map queues;	    /* name -> its count */
+	struct rf_map groups_due;   /* groups whose status may have to change */
+	struct rf_map bad_queues;   /* queues that do not hold as written -> why */
+	int64_t running;	    /* pods with a place */
+	bool moved;		    /* counts changed since the queues' status was written */
+};
+
+void rf_placer_init(struct rf_placer *p, struct rf_core *core);
+void rf_placer_done(struct rf_placer *p); /* the core is the caller's */
+
+/* Facts (feed.c). after NULL: it is gone. */
+void rf_feed_tenant(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_namespace(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_node(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_pod(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_claim(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_slice(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_queue(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_group(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_budget(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+/* It was deleted here, and goes when its node lets it: nothing may count on it any more. */
+void rf_feed_claim_dropped(struct rf_placer *p, const struct rf_json *claim);
+/* Our own binding, before the watch repeats it. */
+void rf_feed_binding(struct rf_placer *p, const struct rf_json *pod, struct rf_str node);
+bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler);
+
+/* Counts by gang and queue (books.c). */
+void rf_books_pod(struct rf_placer *p, const struct rf_sched_pod *pod);
+void rf_books_pod_gone(struct rf_placer *p, struct rf_str uid);
+void rf_books_say(struct rf_placer *p, struct rf_str uid, struct rf_str message); /* why its gang waits */
+void rf_books_group_due(struct rf_placer *p, struct rf_str ns, struct rf_str name);
+void rf_books_group_gone(struct rf_placer *p, struct rf_str ns, struct rf_str name);
+void rf_books_done(struct rf_placer *p);
+/* Writes what is due of the groups' status; false: something is left for later. */
+bool rf_books_write_groups(struct rf_placer *p);
+/* Writes the status of queues whose counts changed; usage too if asked. */
+bool rf_books_write_queues(struct rf_placer *p, bool usage);
+/* Merge patches; NULL: it says so already. */
+struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, int64_t ever,
+				int64_t scheduled, struct rf_str message);
+struct rf_json *rf_queue_status(struct rf_placer *p, struct rf_arena *a, const struct rf_json *queue,
+				bool usage);
+
+/* Decisions (carry.c). Carries them out in order, commit by commit; what cannot be is told to the core.
+ * False: the API server does not answer, and the rest was not tried. */
+bool rf_carry(struct rf_placer *p, struct rf_arena *a, const struct rf_core_decision *all, size_t n);
+/* Asks what became of writes without an answer; true: nothing is unknown any more. */
+bool rf_carry_settle(struct rf_placer *p);
+
+/* Why pods wait, told to them one after the other and not too often (waits.c). */
+void rf_wait_note(struct rf_placer *p, const struct rf_core_decision *d);
+/* Tells some; when to come again, in ms from now; -1: there is nobody left to tell. */
+int64_t rf_wait_tell(struct rf_placer *p);
+
+/* One bounded turn (placing.c): when to come again, in ms from now; -1: when something happens. */
+int64_t rf_placer_turn(struct rf_placer *p);
+
+/* Past usage, in ConfigMap ringfence-system/ringfence-ledger (ledger.c). */
+#define RF_LEDGER_NAME "ringfence-ledger"
+int rf_usage_load(struct rf_placer *p, struct rf_err *err);
+int rf_usage_save(struct rf_placer *p, struct rf_err *err);
+
+/* The core's events in a file, at most `most` bytes and as many in FILE.1 (ledger.c). */
+#define RF_EVENT_LOG_MAX ((int64_t)256 << 20)
+struct rf_event_log;
+int rf_event_log_open(const char *path, int64_t most, struct rf_event_log **ret, struct rf_err *err);
+void rf_event_log_line(void *log, struct rf_str line);
+void rf_event_log_close(struct rf_event_log *l); /* NULL is fine */
 
 /* --- admission reviews of Kubernetes (webhook_review.c, webhook_recent.c) ------------------------ */
 
@@ -234,6 +347,8 @@ enum rf_informer_kind {
 	RF_I_CLAIMS,
 	RF_I_SLICES,
 	RF_I_QUEUES,
+	RF_I_GROUPS,
+	RF_I_BUDGETS,
 	RF_I_QUOTAS,
 	RF_I_BINDINGS,
 	RF_I_ACCOUNTS,
@@ -254,14 +369,20 @@ struct rf_control {
 		struct rf_control *c;
 		enum rf_informer_kind kind;
 	} ears[RF_I_COUNT];
-	struct rf_sched *sched;
-	struct rf_map sliced; /* nodes whose devices the model was told */
-	struct rf_map told;   /* a waiting pod's uid -> when it was last told why, ms of the loop */
+	struct rf_placer placer;
+	struct rf_event_log *event_log;
+	int64_t epoch_ms; /* the wall's time when the monotonic clock was 0: what placing goes by never goes back */
+	struct rf_map crowded;	    /* namespaces that a tenant cannot have while pods are in them */
+	struct rf_map tenants_some; /* tenants to look at, where not all are */
+	struct rf_map claims_some;  /* "ns/name" of claims whose pods may have ended */
+	int64_t place_ms;	      /* when to place although nothing happened */
+	int64_t status_ms, ledger_ms; /* when the queues' status and the ledger were last written */
 	struct rf_lease lease;
 	struct rf_err failed;	/* why the process ends */
 	char complaint[256];	/* the last one logged while waiting */
 	uint64_t complained_ms; /* when an informer's was logged last, ms of the loop */
-	bool tenants_due, slices_due, pods_due, claims_due;
+	bool tenants_due; /* all of them */
+	bool some_due, claims_due, pods_due;
 	bool ready, stopping;
 	struct rf_tls *dashboard_tls;
 	struct rf_web *dashboard;
@@ -275,11 +396,12 @@ bool rf_control_leads(const struct rf_control *c);
 void rf_control_fail(struct rf_control *c, const struct rf_err *err); /* ends the process, for this */
 
 /* Each returns false if something has to be tried again. */
-bool rf_control_tenants(struct rf_control *c); /* tenants.c */
-bool rf_control_place(struct rf_control *c);   /* placing.c */
-/* Why this pod is not to be placed for the moment; empty if it is (placing.c). */
-struct rf_str rf_control_set_aside(const struct rf_control *c, struct rf_str uid);
-bool rf_control_collect(struct rf_control *c); /* collect.c */
+bool rf_control_tenants(struct rf_control *c);	    /* tenants.c: all of them */
+bool rf_control_some_tenants(struct rf_control *c); /* those in tenants_some */
+bool rf_control_collect(struct rf_control *c);	    /* collect.c */
+
+void rf_control_placer(struct rf_control *c); /* gives it hands and eyes (hands.c) */
+int64_t rf_control_now(const struct rf_control *c);
 
 /* Serves the page if one was asked for (dashboard.c). */
 int rf_control_dashboard(struct rf_control *c, struct rf_err *err);
@@ -293,11 +415,7 @@ int rf_webhook_tend(struct rf_webhook *w, bool look_again, struct rf_err *err);
 uint16_t rf_webhook_port(const struct rf_webhook *w);
 void rf_webhook_stop(struct rf_webhook *w); /* NULL is fine; the loop must run on */
 
-/* Feeding the model (feed.c). */
-bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler);
+/* What the informers hear, and what is due because of it (heard.c). */
 void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_json *after);
-void rf_control_feed_slices(struct rf_control *c);
-void rf_control_feed_pod(struct rf_control *c, const struct rf_json *pod, struct rf_str node);
-void rf_control_feed_claim(struct rf_control *c, const struct rf_json *claim);
 
 #endif

@@ -6,6 +6,8 @@
 #define BEGIN_RETRY_MS 100
 #define WORK_RETRY_MS 500
 #define COMPLAIN_EVERY_MS 10000
+#define STATUS_EVERY_MS 5000  /* of queues */
+#define LEDGER_EVERY_MS 60000 /* and the usage in the queues' status */
 
 static void stop(struct rf_control *c)
 {
@@ -66,7 +68,12 @@ static int feed_list(struct rf_control *c, const struct rf_kube_res *res,
 
 static void feed_pod(struct rf_control *c, const struct rf_json *pod)
 {
-	rf_control_feed_pod(c, pod, RF_STR_EMPTY);
+	rf_feed_pod(&c->placer, NULL, pod);
+}
+
+static void feed_claim(struct rf_control *c, const struct rf_json *claim)
+{
+	rf_feed_claim(&c->placer, NULL, claim);
 }
 
 /* The leader before us may have written an instant ago what our watches have yet to bring. The
@@ -76,12 +83,27 @@ static bool catch_up(struct rf_control *c)
 {
 	struct rf_err err = RF_ERR_INIT;
 
+	c->placer.now_ms = rf_control_now(c);
 	if (feed_list(c, &RF_PODS, feed_pod, &err) == 0 &&
-	    feed_list(c, &RF_RESOURCECLAIMS, rf_control_feed_claim, &err) == 0)
+	    feed_list(c, &RF_RESOURCECLAIMS, feed_claim, &err) == 0 &&
+	    rf_usage_load(&c->placer, &err) == 0)
 		return true;
 	complain(c, &err);
 	rf_control_wake(c, BEGIN_RETRY_MS);
 	return false;
+}
+
+static void all_claims_due(struct rf_control *c)
+{
+	const struct rf_map_slot *slot = NULL;
+	const struct rf_json *o = NULL;
+
+	while ((o = rf_informer_next(c->informers[RF_I_CLAIMS], &slot)) != NULL) {
+		rf_auto(arena) a = RF_ARENA_INIT;
+
+		(void)rf_map_set(&c->claims_some, rf_kube_display(&a, o), c);
+	}
+	c->claims_due = true;
 }
 
 static void become_ready(struct rf_control *c)
@@ -89,7 +111,9 @@ static void become_ready(struct rf_control *c)
 	if (c->ready || !synced(c) || !rf_control_leads(c) || !catch_up(c))
 		return;
 	c->ready = true;
-	c->tenants_due = c->slices_due = c->pods_due = c->claims_due = true;
+	c->tenants_due = c->pods_due = true;
+	all_claims_due(c);
+	c->ledger_ms = c->status_ms = c->placer.now_ms;
 	printf("control ready\n");
 	fflush(stdout);
 	rf_info("ready, as %s", c->lease.me);
@@ -108,6 +132,47 @@ static bool run_due(struct rf_control *c, bool *due, bool (*work)(struct rf_cont
 	return false;
 }
 
+static bool is_over(const struct rf_control *c, int64_t since, int64_t ms)
+{
+	return c->placer.now_ms - since >= ms;
+}
+
+/* Queues' status and the ledger: now and then, and only if something moved or runs. */
+static void keep_books(struct rf_control *c)
+{
+	bool minute = is_over(c, c->ledger_ms, LEDGER_EVERY_MS);
+	struct rf_err err = RF_ERR_INIT;
+
+	if (!c->placer.moved && c->placer.running == 0)
+		return;
+	if (minute) {
+		c->ledger_ms = c->placer.now_ms;
+		if (rf_usage_save(&c->placer, &err) < 0)
+			rf_warn("%s; trying again in a minute", err.msg);
+	}
+	if ((c->placer.moved && is_over(c, c->status_ms, STATUS_EVERY_MS)) || minute) {
+		c->status_ms = c->placer.now_ms;
+		if (!rf_books_write_queues(&c->placer, minute))
+			c->status_ms -= STATUS_EVERY_MS - WORK_RETRY_MS; /* there are more */
+	}
+	rf_control_wake(c, c->placer.moved ? (uint64_t)(c->status_ms + STATUS_EVERY_MS - c->placer.now_ms)
+					   : LEDGER_EVERY_MS);
+}
+
+static bool place(struct rf_control *c)
+{
+	int64_t again = 0;
+
+	c->placer.now_ms = rf_control_now(c);
+	again = rf_placer_turn(&c->placer);
+	if (again < 0)
+		return true;
+	c->place_ms = c->placer.now_ms + again;
+	if (again == 0)
+		rf_control_wake(c, 0);
+	return true;
+}
+
 static void on_work(uv_timer_t *timer)
 {
 	struct rf_control *c = timer->data;
@@ -116,12 +181,19 @@ static void on_work(uv_timer_t *timer)
 	become_ready(c);
 	if (!c->ready || !rf_control_leads(c))
 		return;
-	if (c->slices_due)
-		rf_control_feed_slices(c);
-	c->slices_due = false;
+	c->placer.now_ms = rf_control_now(c);
+	c->pods_due |= c->placer.now_ms >= c->place_ms;
+	if (c->tenants_due)
+		rf_map_clear(&c->tenants_some);
 	ok &= run_due(c, &c->tenants_due, rf_control_tenants);
+	ok &= run_due(c, &c->some_due, rf_control_some_tenants);
 	ok &= run_due(c, &c->claims_due, rf_control_collect);
-	ok &= run_due(c, &c->pods_due, rf_control_place);
+	if (c->pods_due)
+		c->place_ms = INT64_MAX;
+	ok &= run_due(c, &c->pods_due, place);
+	if (c->place_ms != INT64_MAX && c->place_ms > c->placer.now_ms)
+		rf_control_wake(c, (uint64_t)RF_MIN(c->place_ms - c->placer.now_ms, (int64_t)INT32_MAX));
+	keep_books(c);
 	if (!ok)
 		rf_control_wake(c, WORK_RETRY_MS);
 }
@@ -171,7 +243,7 @@ static void on_sync(void *ear)
 	rf_control_wake(((struct rf_control_ear *)ear)->c, 0);
 }
 
-/* Ten informers lose one server: one of them says so, and not at every attempt. */
+/* Many informers lose one server: one of them says so, and not at every attempt. */
 static void on_informer_error(void *ear, const struct rf_err *err)
 {
 	struct rf_control *c = ((struct rf_control_ear *)ear)->c;
@@ -191,6 +263,7 @@ static int start_informers(struct rf_control *c, struct rf_err *err)
 		[RF_I_CLAIMS] = &RF_RESOURCECLAIMS, [RF_I_SLICES] = &RF_RESOURCESLICES,
 		[RF_I_QUEUES] = &RF_QUEUES,	    [RF_I_QUOTAS] = &RF_RESOURCEQUOTAS,
 		[RF_I_BINDINGS] = &RF_ROLEBINDINGS, [RF_I_ACCOUNTS] = &RF_SERVICEACCOUNTS,
+		[RF_I_GROUPS] = &RF_PODGROUPS,	    [RF_I_BUDGETS] = &RF_BUDGETS,
 	};
 
 	for (int i = 0; i < RF_I_COUNT; i++) {
@@ -268,6 +341,28 @@ static void on_signal(uv_signal_t *s, int number)
 	stop(s->data);
 }
 
+int64_t rf_control_now(const struct rf_control *c)
+{
+	return c->epoch_ms + rf_mono_ns(rf_clock_system()) / 1000000;
+}
+
+static int set_up_placer(struct rf_control *c, struct rf_err *err)
+{
+	struct rf_core_config config;
+
+	c->epoch_ms = rf_wall_ms(rf_clock_system()) - rf_mono_ns(rf_clock_system()) / 1000000;
+	c->place_ms = INT64_MAX;
+	rf_core_config_default(&config);
+	rf_placer_init(&c->placer, rf_core_new(&config));
+	rf_control_placer(c);
+	if (c->opts->event_log == NULL)
+		return 0;
+	if (rf_event_log_open(c->opts->event_log, RF_EVENT_LOG_MAX, &c->event_log, err) < 0)
+		return -err->code;
+	rf_core_log_to(c->placer.core, rf_event_log_line, c->event_log);
+	return 0;
+}
+
 static int set_up(struct rf_control *c, struct rf_err *err)
 {
 	uv_timer_t *const timers[] = { &c->begin_timer, &c->lease_timer, &c->work_timer };
@@ -284,9 +379,8 @@ static int set_up(struct rf_control *c, struct rf_err *err)
 	uv_signal_start(&c->term, on_signal, SIGTERM);
 	uv_signal_start(&c->interrupt, on_signal, SIGINT);
 	uv_timer_start(&c->begin_timer, on_begin, 0, 0);
-	c->sched = rf_sched_new();
 	rf_lease_init(&c->lease);
-	return 0;
+	return set_up_placer(c, err);
 }
 
 static void tear_down(struct rf_control *c)
@@ -294,6 +388,11 @@ static void tear_down(struct rf_control *c)
 	void *const own[] = { &c->begin_timer, &c->lease_timer, &c->work_timer, &c->term,
 			      &c->interrupt };
 
+	struct rf_err err = RF_ERR_INIT;
+
+	c->placer.now_ms = rf_control_now(c);
+	if (c->ready && rf_control_leads(c) && rf_usage_save(&c->placer, &err) < 0)
+		rf_warn("%s", err.msg);
 	if (c->kube != NULL)
 		rf_lease_release(&c->lease, c->kube);
 	for (int i = 0; i < RF_I_COUNT; i++) {
@@ -310,11 +409,12 @@ static void tear_down(struct rf_control *c)
 	rf_bookkeeper_free(c->policies);
 	rf_tls_free(c->dashboard_tls);
 	rf_kube_free(c->kube);
-	rf_sched_free(c->sched);
-	rf_map_done(&c->sliced);
-	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&c->told, slot)) != NULL;)
-		free(slot->value);
-	rf_map_done(&c->told);
+	rf_placer_done(&c->placer);
+	rf_core_free(c->placer.core);
+	rf_event_log_close(c->event_log);
+	rf_map_done(&c->crowded);
+	rf_map_done(&c->tenants_some);
+	rf_map_done(&c->claims_some);
 	rf_arena_done(&c->a);
 }
 
@@ -325,12 +425,12 @@ int rf_control_run(const struct rf_control_opts *opts, struct rf_err *err)
 
 	c->opts = opts;
 	rc = set_up(c, err);
-	if (rc == 0) {
+	if (rc == 0)
 		uv_run(&c->loop, UV_RUN_DEFAULT);
+	if (c->placer.core != NULL)
 		tear_down(c);
-		if (c->failed.code != RF_OK)
-			rc = rf_fail(err, (enum rf_code)c->failed.code, "%s", c->failed.msg);
-	}
+	if (rc == 0 && c->failed.code != RF_OK)
+		rc = rf_fail(err, (enum rf_code)c->failed.code, "%s", c->failed.msg);
 	free(c);
 	return rc;
 }

@@ -7,6 +7,8 @@ static const struct rf_kube_res *const watched[RF_I_COUNT] = {
 	[RF_I_BINDINGS] = &RF_ROLEBINDINGS, [RF_I_ACCOUNTS] = &RF_SERVICEACCOUNTS,
 };
 
+static char CROWDED[] = "";
+
 static struct rf_informer *informer_of(struct rf_control *c, const struct rf_kube_res *res)
 {
 	for (int i = 0; i < RF_I_COUNT; i++) {
@@ -39,8 +41,10 @@ static bool has_pods(void *ctx, struct rf_str ns)
 	const struct rf_json *o = NULL;
 
 	while ((o = rf_informer_next(c->informers[RF_I_PODS], &slot)) != NULL) {
-		if (rf_str_eq(rf_kube_namespace(o), ns))
-			return true;
+		if (!rf_str_eq(rf_kube_namespace(o), ns))
+			continue;
+		(void)rf_map_set(&c->crowded, ns, CROWDED); /* to look again when one of them goes */
+		return true;
 	}
 	return false;
 }
@@ -133,6 +137,24 @@ static bool reconcile(struct rf_control *c, const struct rf_json *tenant)
 		rc = write_status(c, &a, tenant, &plan, &err) < 0 && rc == 0 ? -err.code : rc;
 	rf_tenant_plan_done(&plan);
 	return rc == 0;
+}
+
+bool rf_control_some_tenants(struct rf_control *c)
+{
+	struct rf_map some = c->tenants_some;
+	bool ok = true;
+
+	c->tenants_some = (struct rf_map)RF_MAP_INIT;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&some, s)) != NULL;) {
+		const struct rf_json *o = rf_informer_get(c->informers[RF_I_TENANTS], RF_STR_EMPTY, rf_map_key(s));
+
+		if (o == NULL || (rf_control_leads(c) && reconcile(c, o)))
+			continue;
+		(void)rf_map_set(&c->tenants_some, rf_map_key(s), c);
+		ok = false;
+	}
+	rf_map_done(&some);
+	return ok;
 }
 
 /* Writing may not change an informer under our feet: it changes only in its own callbacks. */

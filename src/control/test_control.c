@@ -247,7 +247,9 @@ static void objects_as_kubernetes_returns_them_are_left_alone(void **state)
 		"}",
 		"{'apiVersion':'ringfence.io/v1alpha1','kind':'Queue','metadata':{'name':'team-a',"
 		"%s,'generation':1,'labels':{'app.kubernetes.io/managed-by':'ringfence',"
-		"'ringfence.io/tenant':'team-a'}},'spec':{'weight':1}}",
+		"'ringfence.io/tenant':'team-a'}},'spec':{'tenant':'team-a','weight':1,'resources':["
+		"{'name':'cards','limit':1000},{'name':'share-bytes','limit':85899345920}]},"
+		"'status':{'pending':0,'running':0}}",
 	};
 
 	for (size_t i = 0; i < RF_COUNT(rows); i++) {
@@ -390,9 +392,9 @@ static struct rf_sched_grant three[] = {
 	{ { "small", 5 }, { "gpu-2", 5 }, INT64_C(1) << 30, 250 },
 };
 
-static struct rf_sched_decision decision(void)
+static struct rf_core_decision decision(void)
 {
-	return (struct rf_sched_decision){ .verdict = RF_SCHED_BIND,
+	return (struct rf_core_decision){ .verdict = RF_CORE_BIND,
 					   .uid = RF_LIT("0f8fad5b-d9cb"),
 					   .ns = RF_LIT("team-a"),
 					   .name = RF_LIT("train"),
@@ -423,7 +425,7 @@ static void check_share_ids(const struct rf_json *results)
 static void a_claim_says_what_was_asked_and_what_was_granted(void **state)
 {
 	struct bench *b = *state;
-	struct rf_sched_decision d = decision();
+	struct rf_core_decision d = decision();
 	struct rf_json *pod = gpu_pod(b), *claim = rf_claim_object(&b->a, pod, &d), *full = NULL;
 	struct rf_sched_claim read = { 0 };
 
@@ -456,10 +458,62 @@ static void a_claim_says_what_was_asked_and_what_was_granted(void **state)
 	}
 }
 
+/* What is written of a slice is what the scheduler reads of it. */
+static void slices_say_where_they_are(void **state)
+{
+	struct bench *b = *state;
+	struct rf_sched_grant two[] = {
+		{ .container = RF_LIT("m"), .device = RF_LIT("gpu-0"), .bytes = INT64_C(10) << 30, .milli = 142,
+		  .profile = RF_LIT("1g.10gb"), .start = 3 },
+		{ .container = RF_LIT("m"), .device = RF_LIT("gpu-1"), .bytes = INT64_C(10) << 30, .milli = 142,
+		  .profile = RF_LIT("1g.10gb"), .start = 6 },
+	};
+	struct rf_core_decision d = decision();
+	struct rf_json *pod = rf_json_make(&b->a, "{'metadata':{'name':'train','namespace':'team-a','uid':'0f8fad5b-d9cb'},"
+						  "'spec':{'containers':[{'name':'m','resources':{'limits':"
+						  "{'ringfence.io/mig-1g.10gb':2}}}]}}");
+	struct rf_json *claim = NULL, *patch = NULL;
+	struct rf_sched_claim read = { 0 };
+
+	d.grants = two;
+	d.n_grants = 2;
+	claim = rf_claim_allocated(&b->a, rf_claim_object(&b->a, pod, &d), pod, &d, NOW);
+	rf_sched_read_claim(&b->a, claim, &read);
+	assert_int_equal(read.n_grants, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(rf_str_is(read.grants[i].profile, "1g.10gb"));
+		assert_int_equal(read.grants[i].start, two[i].start);
+		assert_true(rf_str_eq(read.grants[i].device, two[i].device));
+		assert_false(read.grants[i].whole);
+	}
+	patch = rf_pod_claim_patch(&b->a, pod, RF_LIT("x"), &d);
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(patch, "status", "extendedResourceClaimStatus",
+								     "requestMappings"),
+							  0),
+					     "resourceName"),
+			      "ringfence.io/mig-1g.10gb"));
+}
+
+static void an_eviction_is_of_this_very_pod(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *pod = gpu_pod(b);
+
+	assert_true(rf_str_is(rf_json_str_at(rf_pod_eviction(&b->a, pod), "deleteOptions", "preconditions", "uid"),
+			      "0f8fad5b-d9cb"));
+	assert_int_equal(rf_patch_strategic(&b->a, RF_LIT("Pod"), &pod,
+					    rf_pod_evicted_patch(&b->a, pod, "Reclaimed", RF_LIT("for blue"), NOW), NULL),
+			 0);
+	assert_true(rf_json_equal(rf_json_at(pod, "status", "conditions"),
+				  rf_json_make(&b->a, "[{'type':'DisruptionTarget','status':'True','reason':'Reclaimed',"
+						      "'message':'for blue','lastTransitionTime':"
+						      "'2026-11-15T04:31:55Z'}]")));
+}
+
 static void a_pod_is_told_its_claim_and_its_node(void **state)
 {
 	struct bench *b = *state;
-	struct rf_sched_decision d = decision();
+	struct rf_core_decision d = decision();
 	struct rf_json *pod = gpu_pod(b),
 		       *o = rf_pod_claim_patch(&b->a, pod, RF_LIT("train-0f8fad5b"), &d);
 
@@ -480,7 +534,7 @@ static void a_pod_is_told_its_claim_and_its_node(void **state)
 static void what_was_asked_for_by_another_name_is_not_mapped(void **state)
 {
 	struct bench *b = *state;
-	struct rf_sched_decision d = decision();
+	struct rf_core_decision d = decision();
 	struct rf_json *pod = gpu_pod(b), *o = NULL, *big = NULL;
 
 	big = rf_json_at(rf_json_item(rf_json_at(pod, "spec", "containers"), 0), "resources");
@@ -503,7 +557,7 @@ static void what_was_asked_for_by_another_name_is_not_mapped(void **state)
 static void what_the_server_did_not_keep_is_noticed(void **state)
 {
 	struct bench *b = *state;
-	struct rf_sched_decision d = decision();
+	struct rf_core_decision d = decision();
 	struct rf_json *pod = gpu_pod(b);
 	struct rf_json *claim = rf_claim_allocated(&b->a, rf_claim_object(&b->a, pod, &d), pod, &d, 0);
 	struct rf_json *results = rf_json_at(claim, "status", "allocation", "devices", "results");
@@ -561,7 +615,7 @@ static void a_reason_to_wait_is_written_only_when_it_changes(void **state)
 static void a_claim_outlives_its_pod_only_until_it_is_collected(void **state)
 {
 	struct bench *b = *state;
-	struct rf_sched_decision d = decision();
+	struct rf_core_decision d = decision();
 	struct rf_json *pod = gpu_pod(b), *claim = rf_claim_object(&b->a, pod, &d);
 
 	assert_false(rf_claim_orphaned(claim, pod));
@@ -661,6 +715,8 @@ int main(void)
 		TEST(a_deleted_tenant_goes_after_its_namespaces),
 		TEST(a_status_is_written_once_and_keeps_its_time),
 		TEST(a_claim_says_what_was_asked_and_what_was_granted),
+		TEST(slices_say_where_they_are),
+		TEST(an_eviction_is_of_this_very_pod),
 		TEST(a_pod_is_told_its_claim_and_its_node),
 		TEST(what_was_asked_for_by_another_name_is_not_mapped),
 		TEST(what_the_server_did_not_keep_is_noticed),

@@ -12,6 +12,7 @@
 #include "codec/yaml.h"
 #include "control/private.h"
 #include "net/tls.h"
+#include "tenant/foreign.h"
 
 #define NOW INT64_C(1794717115000) /* 2026-11-15T04:31:55Z */
 #define DAY_MS INT64_C(86400000)
@@ -1587,8 +1588,144 @@ static void control_serves_from_its_informers_also_without_the_api_server(void *
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* --- pods written for other schedulers --------------------------------------------------------------- */
+
+static int set_up_foreign(void **state)
+{
+	struct rf_foreign f = { 0 };
+
+	assert_int_equal(rf_foreign_parse(RF_LIT("kai,hami,kueue"), RF_LIT("80Gi"), &f, NULL), 0);
+	rf_foreign_set(&f);
+	set_up(state);
+	add(*state, "{'kind':'Queue','metadata':{'name':'blue-night'},'spec':{'tenant':'blue'}}");
+	add(*state, "{'kind':'Queue','metadata':{'name':'green'},'spec':{'tenant':'green'}}");
+	/* A namespace of the tenant is no queue of its. */
+	add(*state, "{'kind':'Namespace','metadata':{'name':'blue-c','labels':{'ringfence.io/tenant':'blue'}}}");
+	return 0;
+}
+
+static int tear_down_foreign(void **state)
+{
+	rf_foreign_set(&(struct rf_foreign){ 0 });
+	return tear_down(state);
+}
+
+/* What the mutating webhook makes of a pod with this metadata; NULL: it was refused, and *ret_said why. */
+static struct rf_json *mutated(struct bench *b, const char *ns, const char *metadata, const char *container,
+			       const char *spec, struct rf_str *ret_said)
+{
+	struct rf_json *p = pod(&b->a, ns, "p", container, spec), *ops = NULL;
+	const struct rf_json *r = NULL, *more = rf_json_make(&b->a, metadata);
+	struct rf_str text = RF_STR_EMPTY;
+
+	for (size_t i = 0; i < rf_json_len(more); i++)
+		rf_json_set(&b->a, rf_json_at(p, "metadata"), more->members[i].key, more->members[i].value);
+	r = answer(b, RF_REVIEW_MUTATE, review_of(&b->a, "CREATE", p));
+	*ret_said = rf_json_str_at(r, "status", "message");
+	if (!rf_json_is_true(rf_json_at(r, "allowed"))) {
+		assert_null(rf_json_at(r, "patch"));
+		return NULL;
+	}
+	if (rf_json_at(r, "patch") == NULL)
+		return p;
+	assert_int_equal(rf_base64_decode(&b->a, rf_json_str_at(r, "patch"), &text, NULL), 0);
+	assert_int_equal(rf_json_parse(&b->a, text, &ops, NULL), 0);
+	assert_int_equal(rf_patch_json(&b->a, &p, ops, NULL), 0);
+	return p;
+}
+
+static void a_kai_pod_comes_in_as_ours_and_is_counted(void **state)
+{
+	struct bench *b = *state;
+	struct rf_str said = RF_STR_EMPTY;
+	struct rf_json *p = mutated(b, "blue-a",
+				    "{'annotations':{'gpu-fraction':'0.125'},'labels':{'kai.scheduler/queue':"
+				    "'blue-night'}}",
+				    NO_CARD, "'schedulerName':'kai-scheduler',", &said);
+	struct rf_gpu_ask ask = { 0 };
+
+	assert_non_null(p);
+	assert_int_equal(rf_gpu_ask_of_pod(p, &ask, NULL), 0);
+	assert_int_equal(ask.share_bytes, INT64_C(10) << 30);
+	assert_int_equal(ask.share_milli, 120);
+	assert_true(rf_str_is(rf_json_str_at(p, "spec", "schedulerName"), "ringfence"));
+	assert_true(rf_str_is(rf_json_str_at(p, "metadata", "labels", "ringfence.io/queue"), "blue-night"));
+	allowed(b, review_of(&b->a, "CREATE", p));
+	/* 20Gi of shares is all that blue has. */
+	for (int i = 0; i < 2; i++) {
+		struct rf_json *q = rf_json_clone(&b->a, p);
+
+		rf_json_set_str(&b->a, rf_json_at(q, "metadata"), "name", i == 0 ? RF_LIT("q") : RF_LIT("r"));
+		assert_true(rf_json_is_true(rf_json_at(
+				    answer(b, RF_REVIEW_VALIDATE, review_of(&b->a, "CREATE", q)), "allowed")) == (i == 0));
+	}
+	/* What the owner writes into annotations later changes nothing about what it is. */
+	p = rf_json_clone(&b->a, p);
+	rf_json_set_str(&b->a, rf_json_at(p, "metadata", "annotations"), "gpu-fraction", RF_LIT("0.001"));
+	rf_json_set_str(&b->a, rf_json_at(p, "metadata", "annotations"), "received-resource-type", RF_LIT("Regular"));
+	assert_int_equal(rf_gpu_ask_of_pod(p, &ask, NULL), 0);
+	assert_int_equal(ask.share_bytes, INT64_C(10) << 30);
+}
+
+static void a_hami_pod_comes_in_by_the_scheduler_it_names(void **state)
+{
+	struct bench *b = *state;
+	struct rf_str said = RF_STR_EMPTY;
+	struct rf_json *p = mutated(b, "blue-a", "{'annotations':{'hami.io/vgpu-devices-to-allocate':'GPU-0,NVIDIA,1,1:;'}}",
+				    "'resources':{'limits':{'nvidia.com/gpu':'1','nvidia.com/gpumem':'3000'},'requests':{"
+				    "'nvidia.com/gpu':'1','nvidia.com/gpumem':'3000'}}",
+				    "'schedulerName':'default-scheduler',", &said);
+
+	assert_non_null(p);
+	assert_true(rf_str_is(rf_json_text_of(&b->a, rf_json_at(rf_json_item(rf_json_at(p, "spec", "containers"), 0),
+								"resources")),
+			      "{\"limits\":{\"ringfence.io/gpu-memory\":\"3000Mi\"},\"requests\":{\"ringfence.io/gpu-memory\":"
+			      "\"3000Mi\"}}"));
+	assert_true(rf_str_is(rf_json_str_at(p, "spec", "schedulerName"), "ringfence"));
+	allowed(b, review_of(&b->a, "CREATE", p));
+	/* volcano was not switched on. */
+	p = mutated(b, "blue-a", "{}", CARDS("1"), "'schedulerName':'volcano',", &said);
+	assert_true(rf_str_is(rf_json_str_at(p, "spec", "schedulerName"), "volcano"));
+}
+
+static void another_tenants_queue_is_refused_at_the_door(void **state)
+{
+	static const char *const queues[] = { "green", "blue-c", "nosuch" };
+	struct bench *b = *state;
+
+	for (size_t i = 0; i < RF_COUNT(queues); i++) {
+		struct rf_str said = RF_STR_EMPTY;
+		struct rf_json *m = rf_json_make(&b->a, "{'labels':{'kueue.x-k8s.io/queue-name':%s}}", queues[i]);
+
+		assert_null(mutated(b, "blue-a", rf_arena_cstr(&b->a, rf_json_text_of(&b->a, m)), CARDS("1"), "", &said));
+		assert_string_equal(rf_arena_cstr(&b->a, said),
+				    rf_arena_printf(&b->a,
+						    "pods \"p\" is forbidden: kueue.x-k8s.io/queue-name: tenant blue has no "
+						    "queue \"%s\"; name one of its queues, or leave it out to use \"blue\"",
+						    queues[i])
+					    .p);
+	}
+}
+
+static void until_all_is_known_nothing_is_translated(void **state)
+{
+	struct bench *b = *state;
+	struct rf_str said = RF_STR_EMPTY;
+
+	b->r.synced = false;
+	assert_null(mutated(b, "blue-a", "{'labels':{'kai.scheduler/queue':'green'}}", NO_CARD, "", &said));
+	assert_string_equal(rf_arena_cstr(&b->a, said),
+			    "pods \"p\" is forbidden: ringfence does not know namespace \"blue-a\" and its tenant yet; try "
+			    "again in a moment");
+	assert_null(mutated(b, "blue-a", "{'annotations':{'gpu-memory':'10'}}", NO_CARD, "", &said));
+	assert_non_null(mutated(b, "blue-a", "{}", NO_CARD, "", &said)); /* nobody's business */
+	b->r.synced = true;
+	assert_null(mutated(b, "new", "{'annotations':{'gpu-memory':'10'}}", NO_CARD, "", &said));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 #define BOOK(f) cmocka_unit_test_setup_teardown(f, set_up_book, tear_down)
+#define FOREIGN(f) cmocka_unit_test_setup_teardown(f, set_up_foreign, tear_down_foreign)
 
 int main(void)
 {
@@ -1626,6 +1763,10 @@ int main(void)
 		BOOK(a_policy_that_cannot_be_compiled_is_refused_where_it_is_written),
 		TEST(a_template_becomes_a_kind),
 		TEST(a_status_says_where_the_error_is),
+		FOREIGN(a_kai_pod_comes_in_as_ours_and_is_counted),
+		FOREIGN(a_hami_pod_comes_in_by_the_scheduler_it_names),
+		FOREIGN(another_tenants_queue_is_refused_at_the_door),
+		FOREIGN(until_all_is_known_nothing_is_translated),
 		cmocka_unit_test(keys_are_fit_until_two_thirds_of_their_life),
 		cmocka_unit_test(every_webhook_of_a_configuration_gets_the_ca),
 		cmocka_unit_test(keys_are_made_once_and_read_ever_after),

@@ -46,6 +46,8 @@ static const struct rf_informer *informer_of(const struct rf_control *c,
 		return c->informers[RF_I_TENANTS];
 	if (res == &RF_RESOURCEQUOTAS)
 		return c->informers[RF_I_QUOTAS];
+	if (res == &RF_QUEUES)
+		return c->informers[RF_I_QUEUES];
 	return c->informers[res == &RF_PODS ? RF_I_PODS : RF_I_NAMESPACES];
 }
 
@@ -67,7 +69,7 @@ static const struct rf_json *next(void *ctx, const struct rf_kube_res *res, cons
 static bool is_synced(const struct rf_control *c)
 {
 	static const enum rf_informer_kind needed[] = { RF_I_TENANTS, RF_I_NAMESPACES, RF_I_PODS,
-							RF_I_QUOTAS };
+							RF_I_QUOTAS, RF_I_QUEUES };
 
 	for (size_t i = 0; i < RF_COUNT(needed); i++) {
 		const struct rf_informer *in = c->informers[needed[i]];

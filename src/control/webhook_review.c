@@ -4,6 +4,7 @@
 #include "control/private.h"
 
 #include "codec/base64.h"
+#include "tenant/foreign.h"
 
 #define UID_MAX 128
 #define HEAD_MAX 512 /* of a review: kind, apiVersion, and the request's uid, in which order Kubernetes writes them */
@@ -210,16 +211,73 @@ static int validate_new(struct review *v, struct rf_err *err)
 	return 0;
 }
 
-/* Pods that ask for cards are placed by ringfence; all else about them is their owner's. */
-static void mutate_new(struct review *v)
+/* Says which pod was refused, as the embedded API server and Kubernetes' own admission do. */
+static int name_pod(const struct review *v, struct rf_err *err)
 {
-	struct rf_str scheduler = rf_json_str_at(v->pod, "spec", "schedulerName");
+	struct rf_str name = rf_kube_name(v->pod);
 
+	if (name.n == 0)
+		name = rf_json_str_at(v->pod, "metadata", "generateName");
+	name.n = RF_MIN(name.n, 253u);
+	if (err->code == RF_INVALID)
+		return rf_wrap(err, "Pod \"%.*s\" is invalid", RF_STR(name));
+	return rf_wrap(err, "pods \"%.*s\" is forbidden", RF_STR(name));
+}
+
+static const struct rf_json *namespace_of(const struct review *v)
+{
+	const struct rf_cluster *c = &v->r->cluster;
+
+	return v->r->synced ? c->get(c->ctx, &RF_NAMESPACES, RF_STR_EMPTY, v->ns) : NULL;
+}
+
+/* Until all is known nobody is told that a queue is not his. */
+static bool owns_queue(void *ctx, struct rf_str queue)
+{
+	const struct review *v = ctx;
+	const struct rf_json *ns = namespace_of(v);
+
+	return ns == NULL || rf_queue_is_of(v->r->cluster.get(v->r->cluster.ctx, &RF_QUEUES, RF_STR_EMPTY, queue),
+					    rf_kube_label(ns, RF_TENANT_LABEL));
+}
+
+/* Other systems' words, where an administrator switched them on, become ours before anybody judges. */
+static int translate(struct review *v, struct rf_err *err)
+{
+	const struct rf_json *ns = namespace_of(v);
+	struct rf_foreign_owner owner = { .tenant = ns != NULL ? rf_kube_label(ns, RF_TENANT_LABEL) : RF_LIT("?"),
+					  .owns = owns_queue,
+					  .ctx = v,
+					  .scheduler = v->r->scheduler };
+
+	if (rf_foreign_rewrite(v->a, rf_foreign(), &owner, v->pod, &v->patch, err) < 0)
+		return name_pod(v, err);
+	if (ns != NULL || v->patch == NULL)
+		return 0;
+	v->patch = NULL;
+	rf_fail(err, RF_UNAVAILABLE,
+		"ringfence does not know namespace \"%.*s\" and its tenant yet; try again in a moment",
+		RF_STR(v->ns));
+	return name_pod(v, err);
+}
+
+/* Pods that ask for cards are placed by ringfence; all else about them is their owner's. */
+static int mutate_new(struct review *v, struct rf_err *err)
+{
+	struct rf_str scheduler;
+
+	if (translate(v, err) < 0)
+		return -err->code;
+	scheduler = rf_json_str_at(v->pod, "spec", "schedulerName");
 	if (!asks_for_cards(v->pod) ||
 	    (scheduler.n > 0 && !rf_str_is(scheduler, "default-scheduler")))
-		return;
-	v->patch = rf_json_make(v->a, "[{'op':'add','path':'/spec/schedulerName','value':%s}]",
-				v->r->scheduler);
+		return 0;
+	if (v->patch == NULL)
+		v->patch = rf_json_array(v->a);
+	rf_json_push(v->a, v->patch,
+		     rf_json_make(v->a, "{'op':'add','path':'/spec/schedulerName','value':%s}",
+				  v->r->scheduler));
+	return 0;
 }
 
 /* --- policies --------------------------------------------------------------------------------- */
@@ -353,19 +411,6 @@ static int judge_policies(struct review *v, struct rf_err *err)
 
 /* --- what to judge ---------------------------------------------------------------------------- */
 
-/* Says which pod was refused, as the embedded API server and Kubernetes' own admission do. */
-static int name_pod(const struct review *v, struct rf_err *err)
-{
-	struct rf_str name = rf_kube_name(v->pod);
-
-	if (name.n == 0)
-		name = rf_json_str_at(v->pod, "metadata", "generateName");
-	name.n = RF_MIN(name.n, 253u);
-	if (err->code == RF_INVALID)
-		return rf_wrap(err, "Pod \"%.*s\" is invalid", RF_STR(name));
-	return rf_wrap(err, "pods \"%.*s\" is forbidden", RF_STR(name));
-}
-
 /* Only what says how a pod runs is judged: the pod itself, and what adds containers or resources to it. A
  * status, a binding or an eviction asks for nothing. */
 static bool is_judged(const struct review *v)
@@ -407,11 +452,8 @@ static int decide(struct review *v, enum rf_review what, struct rf_err *err)
 		return -err->code;
 	if (!pods && (what == RF_REVIEW_MUTATE || v->r->book == NULL))
 		warn(v, RF_LIT("ringfence judges pods only; this review was let through"));
-	if (what == RF_REVIEW_MUTATE) {
-		if (judged && v->old == NULL)
-			mutate_new(v);
-		return 0;
-	}
+	if (what == RF_REVIEW_MUTATE)
+		return judged && v->old == NULL ? mutate_new(v, err) : 0;
 	if (judge_policies(v, err) < 0 || (judged && validate_pod(v, err) < 0))
 		return -err->code;
 	return 0;

@@ -22,7 +22,7 @@ struct rf_kube_res {
 extern const struct rf_kube_res RF_NAMESPACES, RF_PODS, RF_NODES, RF_EVENTS, RF_SECRETS,
 	RF_CONFIGMAPS, RF_SERVICEACCOUNTS, RF_RESOURCEQUOTAS, RF_LEASES, RF_ROLES, RF_ROLEBINDINGS,
 	RF_CLUSTERROLES, RF_CLUSTERROLEBINDINGS, RF_RESOURCESLICES, RF_RESOURCECLAIMS,
-	RF_DEVICECLASSES, RF_TENANTS, RF_QUEUES, RF_GPUPOOLS, RF_PODGROUPS;
+	RF_DEVICECLASSES, RF_TENANTS, RF_QUEUES, RF_GPUPOOLS, RF_PODGROUPS, RF_BUDGETS;
 
 /* "/api/v1/namespaces/a/pods/p/status". Empty ns: all namespaces or cluster scope; empty name: the
  * collection; sub may be NULL. Parts are percent-encoded. */

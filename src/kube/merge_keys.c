@@ -101,6 +101,7 @@ static const struct {
 	{ "Lease", PLAIN },
 	{ "LimitRange", PLAIN },
 	{ "PersistentVolume", PLAIN },
+	{ "PodDisruptionBudget", PLAIN },
 	{ "PriorityClass", PLAIN },
 	{ "ResourceClaimTemplate", PLAIN },
 	{ "ResourceQuota", PLAIN },

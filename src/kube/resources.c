@@ -22,6 +22,7 @@ RES(RF_CLUSTERROLEBINDINGS, "rbac.authorization.k8s.io", "v1", "clusterrolebindi
 RES(RF_RESOURCESLICES, "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false);
 RES(RF_RESOURCECLAIMS, "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true);
 RES(RF_DEVICECLASSES, "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", false);
+RES(RF_BUDGETS, "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true);
 RES(RF_TENANTS, "ringfence.io", "v1alpha1", "tenants", "Tenant", false);
 RES(RF_QUEUES, "ringfence.io", "v1alpha1", "queues", "Queue", false);
 RES(RF_GPUPOOLS, "ringfence.io", "v1alpha1", "gpupools", "GPUPool", false);

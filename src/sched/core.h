@@ -20,7 +20,11 @@ struct rf_core_config {
 	enum rf_fleet_policy policy;
 	enum rf_reclaim reclaim;
 	int64_t half_life_ms, entry_ms;	   /* of usage: queue.h */
-	int64_t reserve_after_ms, reserve_members, reserve_most;
+	/* Who waits for so many cards together (a pod, or the minimum of a gang) and longer than reserve_after_ms gets
+	 * a date and the nodes it will have then (core_ahead.c), at most reserve_most at a time, one of each queue. A
+	 * whole machine's cards: what needs one finds none by chance while smaller work takes every card that is free. */
+	int64_t reserve_after_ms, reserve_cards, reserve_most;
+	int64_t tell_ms; /* a reason that changed is told again, at most so often; 0: only the first one is */
 	int64_t gang_window_ms; /* a gang that is bound in part and cannot be completed is taken back after it */
 	size_t victims_most;	/* of one plan */
 };
@@ -81,13 +85,17 @@ struct rf_core_decision {
 };
 
 /* The next decisions in the order in which to carry them out, at most `most` (a commit is not cut), in the
- * arena. 0: there is nothing to do until something is told or rf_core_next_ms has come. */
+ * arena. 0: there is nothing to do until something is told or rf_core_next_ms has come, which may be now: what
+ * one call tries in vain is bounded, so that others are heard in between. */
 size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a,
 		      struct rf_core_decision **ret);
 /* When time alone may change something (a minimum run time ends, a reservation comes); INT64_MAX: never. */
 int64_t rf_core_next_ms(const struct rf_core *c, int64_t now_ms);
 /* A decision could not be carried out. Bind: its place is free again, with it that of its whole commit unless
- * claims say otherwise; tried again after a pause that grows. Evict: the plan is dropped. */
+ * claims say otherwise (what is left of the commit is not to be carried out; it is said again); tried again after
+ * a pause that grows, and a claim whose pod cannot be bound is released in the end. Evict: the plan is dropped.
+ * To be said also where the pod is gone meanwhile: cards that were decided stay held until their claim is told of
+ * or this says that there is none. */
 void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int64_t now_ms);
 
 /* --- looking ---------------------------------------------------------------------------------- */

@@ -25,21 +25,30 @@ struct rf_evict_world {
 	size_t (*members)(void *ctx, const struct rf_workload *w, const struct rf_evict_member **ret);
 	/* May these go together (disruption budgets)? */
 	bool (*may_go)(void *ctx, const struct rf_evict_member *const *go, size_t n);
+	/* What if this member were gone, and it is back: for who keeps count of pods by node (the gang's narrow). Both
+	 * or neither may be NULL. */
+	void (*gone)(void *ctx, const struct rf_evict_member *m);
+	void (*back)(void *ctx, const struct rf_evict_member *m);
 	void *ctx;
 	enum rf_reclaim policy;
-	size_t most; /* victims */
+	size_t most; /* members that go, those that leave anyway not counted */
 };
 
 struct rf_evict_plan {
-	const struct rf_evict_member **go; /* in the arena */
+	const struct rf_evict_member **go; /* in the arena, copies; those that leave anyway are among them */
 	size_t n;
-	struct rf_fleet_place *places; /* where the gang's members then go; n_places members */
+	struct rf_fleet_place *places; /* where the gang's first members then go, its minimum */
 	size_t n_places;
 	bool by_priority;
-	uint64_t potential; /* falls with each plan that is carried out while nothing new comes */
+	/* Falls with each plan that is carried out while nothing new comes: how many members of what ran already when
+	 * something last came or ended are still there (queue.h, rf_takes_potential). Only these can go, none of them
+	 * comes back among them, and each plan takes one at least. So there are at most as many evictions as there
+	 * were members, and who was let in by an eviction is not evicted in turn. */
+	uint64_t potential;
 };
 
-/* False: there is no such plan. */
+/* False: there is no such plan, or none is needed. Looks for one that takes from as few as possible, the ones that
+ * queue.h would name first where it has the choice. A search: where more than 12 could go, one may be missed. */
 bool rf_evict_plan(const struct rf_evict_world *world, struct rf_workload *w, const struct rf_gang *gang, int64_t now,
 		   struct rf_arena *a, struct rf_evict_plan *ret);
 /* Does the plan still hold with what is left of its victims, and with `places` taken by others since? */

@@ -49,6 +49,7 @@ void rf_fleet_free(struct rf_fleet *f)
 	rf_vec_done(&f->limbo);
 	rf_vec_done(&f->log);
 	rf_vec_done(&f->saved_versions);
+	rf_vec_done(&f->floors);
 	rf_vec_done(&f->habits);
 	free(f->there);
 	free(f->dirty);
@@ -415,6 +416,28 @@ void rf_fleet_set_cordoned(struct rf_fleet *f, uint32_t node, bool cordoned)
 		fl_node_freed(f, n);
 }
 
+void rf_fleet_set_kept(struct rf_fleet *f, uint32_t node, uint16_t keeps)
+{
+	struct node *n;
+	uint16_t was;
+
+	rf_assert(node < f->nodes.n);
+	n = &f->nodes.at[node];
+	was = n->kept;
+	if (was == keeps)
+		return;
+	log_flag(f, UNDO_KEPT, node, was, false);
+	n->kept = keeps;
+	fl_node_changed(f, node);
+	if ((was & ~keeps) != 0)
+		fl_node_freed(f, n);
+}
+
+uint16_t rf_fleet_kept(const struct rf_fleet *f, uint32_t node)
+{
+	return node < f->nodes.n ? f->nodes.at[node].kept : 0;
+}
+
 void rf_fleet_set_healthy(struct rf_fleet *f, uint32_t node, unsigned card, bool healthy)
 {
 	struct card *c;
@@ -492,13 +515,14 @@ uint32_t rf_fleet_class_new(struct rf_fleet *f)
 void rf_fleet_class_set(struct rf_fleet *f, uint32_t class, uint32_t node, bool in)
 {
 	rf_assert(class > 0 && class < f->classes.n && f->classes.at[class] != NULL && node < f->nodes.n);
-	rf_assert(f->marks == 0);
 	if (bit_get(f->classes.at[class], node) == in)
 		return;
 	bit_set(f->classes.at[class], node, in);
 	fl_lanes_changed(f->lanes, node);
-	if (in)
-		fl_node_freed(f, &f->nodes.at[node]);
+	if (!in)
+		return;
+	fl_node_freed(f, &f->nodes.at[node]);
+	fl_saved_freed(f, &f->nodes.at[node]);
 }
 
 void rf_fleet_class_free(struct rf_fleet *f, uint32_t class)

@@ -21,6 +21,7 @@
 #define RF_FLEET_NONE UINT32_MAX /* no node */
 #define RF_FLEET_CPU_MAX 1000000000LL
 #define RF_FLEET_MEMORY_MAX (1LL << 50)
+#define RF_FLEET_KEEPS_MAX 16
 
 struct rf_fleet;
 struct rf_fleet *rf_fleet_new(void);
@@ -62,7 +63,12 @@ void rf_fleet_set_healthy(struct rf_fleet *f, uint32_t node, unsigned card, bool
 /* These eighths of the card's memory hold nothing any more of those who left (0xff: all of it). */
 void rf_fleet_scrubbed(struct rf_fleet *f, uint32_t node, unsigned card, uint8_t eighths);
 
-/* Classes: class 0 is every node and cannot be changed. */
+/* A node that is kept for work to come: a bit for each who counts on it, 0: for nobody. Only requests that may meet
+ * all of them (may_kept) are placed there. */
+void rf_fleet_set_kept(struct rf_fleet *f, uint32_t node, uint16_t keeps);
+uint16_t rf_fleet_kept(const struct rf_fleet *f, uint32_t node);
+
+/* Classes: class 0 is every node and cannot be changed. Inside a mark a class may change too; that is not undone. */
 uint32_t rf_fleet_class_new(struct rf_fleet *f);
 void rf_fleet_class_set(struct rf_fleet *f, uint32_t class, uint32_t node, bool in);
 void rf_fleet_class_free(struct rf_fleet *f, uint32_t class);
@@ -100,6 +106,8 @@ struct rf_fleet_ask {
 	int64_t cpu_milli, memory; /* and one pod */
 	uint64_t models;	   /* a bit for each that will do; 0: any */
 	uint32_t class;
+	bool no_pod; /* of a take: cards that a pod left behind, and no pod */
+	uint16_t may_kept; /* also on nodes that are kept for these */
 	enum rf_fleet_policy policy;
 	uint8_t n_parts; /* 0: no cards */
 	struct rf_fleet_part parts[RF_FLEET_PARTS_MAX];
@@ -129,6 +137,14 @@ bool rf_fleet_find(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf
 bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask,
 		      struct rf_fleet_place *ret);
 
+/* No more than this many such requests find room on the node together: a bound to rule things out with, never
+ * less than what fits. It only grows when something is given back or scrubbed. */
+size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
+uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below */
+/* False: whoever goes, never there (class, cordon, size and models of the node). */
+bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
+bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card);
+
 enum rf_fleet_unfit {
 	RF_FLEET_FITS,
 	RF_FLEET_NOT_IN_CLASS,
@@ -141,12 +157,23 @@ enum rf_fleet_unfit {
 	RF_FLEET_UNHEALTHY, /* enough cards, if they were well */
 	RF_FLEET_UNSCRUBBED,
 	RF_FLEET_TAKEN,	    /* room enough on no card, or on too few */
+	RF_FLEET_KEPT,	    /* it would fit, and the node is kept for others */
 	RF_FLEET_TOO_SMALL, /* not even if the node were empty */
 	RF_FLEET_UNFITS
 };
 /* Nodes by why they do not do; each node counts once, for the first reason that holds. */
 void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS]);
 enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
+
+/* The most that any one node has left of each, of the nodes and cards that such a request may use at all (class,
+ * cordons, health, isolation, models). Slow: looks at every node. */
+struct rf_fleet_most {
+	int64_t nodes;	      /* how many those are */
+	int64_t cards;	      /* untouched */
+	int64_t bytes, milli; /* of one card, for shares */
+	int64_t cpu_milli, memory, pods;
+};
+void rf_fleet_most(const struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret);
 
 /* Moves on whenever something happened that may help such a request: as long as it reads the same, one that
  * was refused would be refused again. Inside a mark it is not to be kept. */
@@ -169,11 +196,15 @@ size_t rf_fleet_holds(const struct rf_fleet *f, uint32_t node, uint64_t *ret, si
 /* A tenant accepts something else from now on: also where it is already. */
 void rf_fleet_regrade(struct rf_fleet *f, uint32_t tenant, uint32_t trust, enum rf_isolation level);
 
-/* What-if: everything since a mark (taken, given, health, cordons, scrubs) can be undone, exactly. Marks nest;
+/* What-if: everything since a mark (taken, given, health, cordons, keeps, scrubs) can be undone, exactly. Marks nest;
  * each ends with one of the two. A hold that a rollback brings back has its old number. */
 size_t rf_fleet_mark(struct rf_fleet *f);
 void rf_fleet_rollback(struct rf_fleet *f, size_t mark);
 void rf_fleet_keep(struct rf_fleet *f, size_t mark);
+/* Inside a mark that will be rolled back: what if this hold were not there, and all scrubbed that it had? Undone
+ * one by one, in any order, and by the rollback. False: there is no such hold, or it is not lifted. */
+bool rf_fleet_lift(struct rf_fleet *f, uint64_t hold);
+bool rf_fleet_unlift(struct rf_fleet *f, uint64_t hold);
 
 /* --- who usually asks ------------------------------------------------------------------------- */
 

@@ -131,7 +131,7 @@ bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, uint8_t mask
 	if (!c->dirty)
 		return true;
 	for (unsigned i = 0; i < EIGHTHS; i++)
-		if ((mask >> i & 1) && c->dirt[i] != 0 &&
+		if ((mask >> i & 1) && c->dirt[i] != 0 && c->lifted[i] == 0 &&
 		    (stranger || o->tenant == 0 || c->dirt[i] != o->tenant))
 			return false;
 	return true;
@@ -153,6 +153,80 @@ static bool enough(int64_t asked, int64_t left)
 
 bool fl_node_fits(const struct node *n, const struct rf_fleet_ask *ask)
 {
-	return n->there && !n->cordoned && n->pods_left > 0 && enough(ask->cpu_milli, n->cpu_left) &&
+	return n->there && !n->cordoned && !fl_kept(n, ask) && n->pods_left > 0 && enough(ask->cpu_milli, n->cpu_left) &&
 	       enough(ask->memory, n->memory_left) && fl_node_open(n, &ask->owner);
+}
+
+/* --- a bound ---------------------------------------------------------------------------------- */
+
+static size_t times(int64_t left, int64_t each)
+{
+	return left <= 0 ? 0 : (size_t)(left / each);
+}
+
+/* Pieces of the part that the card could hold at most. */
+static size_t room_on_card(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_ask *ask,
+			   const struct rf_fleet_part *p)
+{
+	const struct model *m = &f->models[c->v.model];
+	struct need need = fl_need(ask, p);
+	size_t n = UINT16_MAX;
+
+	if (!c->there || !c->v.healthy || !fl_has_room(f, c, &c->load, &need) ||
+	    !fl_card_open(c, &ask->owner, p->kind))
+		return 0;
+	if (p->kind == RF_FLEET_SLICE)
+		return RF_MIN(m->copies[p->profile][c->load.mask],
+			      (unsigned)m->profiles[p->profile].max - c->load.of_profile[p->profile]);
+	if (!fl_clean(c, &ask->owner, 0xff, false))
+		return 0;
+	if (p->kind == RF_FLEET_WHOLE)
+		return 1;
+	if (p->milli > 0)
+		n = times(RF_FLEET_MILLI - c->load.milli, p->milli);
+	return p->bytes > 0 ? RF_MIN(n, times(c->v.memory - c->load.bytes, p->bytes)) : n;
+}
+
+uint32_t rf_fleet_handles(const struct rf_fleet *f)
+{
+	return (uint32_t)f->nodes.n;
+}
+
+bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
+{
+	const struct node *n;
+
+	if (node >= f->nodes.n || !fl_in_class(f, ask->class, node))
+		return false;
+	n = &f->nodes.at[node];
+	return n->there && !n->cordoned && n->pods > 0 && ask->cpu_milli <= n->cpu && ask->memory <= n->memory &&
+	       (ask->n_parts == 0 || (n->models & fl_models(ask)) != 0);
+}
+
+bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card)
+{
+	return node < f->nodes.n && card < f->nodes.at[node].n_cards;
+}
+
+size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
+{
+	const struct node *n;
+	size_t room;
+
+	if (node >= f->nodes.n || !fl_in_class(f, ask->class, node) || !fl_node_fits(&f->nodes.at[node], ask))
+		return 0;
+	n = &f->nodes.at[node];
+	room = (size_t)n->pods_left;
+	if (ask->cpu_milli > 0)
+		room = RF_MIN(room, times(n->cpu_left, ask->cpu_milli));
+	if (ask->memory > 0)
+		room = RF_MIN(room, times(n->memory_left, ask->memory));
+	for (unsigned p = 0; p < ask->n_parts && room > 0; p++) {
+		size_t pieces = 0;
+
+		for (unsigned i = 0; i < n->n_cards; i++)
+			pieces += room_on_card(f, &n->cards[i], ask, &ask->parts[p]);
+		room = RF_MIN(room, pieces / RF_MAX(ask->parts[p].n, 1));
+	}
+	return room;
 }

@@ -18,7 +18,7 @@
 
 struct lane_key {
 	int64_t cpu, memory;
-	uint64_t models;
+	uint64_t models, may_kept;
 	uint32_t class, trust, tenant; /* tenant 0: a stranger */
 	uint8_t level, system, policy, n_parts;
 	struct {
@@ -113,6 +113,7 @@ static size_t make_key(const struct rf_fleet_ask *ask, uint32_t tenant, struct l
 	k->cpu = ask->cpu_milli;
 	k->memory = ask->memory;
 	k->models = ask->n_parts > 0 ? fl_models(ask) : 0;
+	k->may_kept = ask->may_kept;
 	k->class = ask->class;
 	k->trust = ask->owner.trust;
 	k->tenant = tenant;

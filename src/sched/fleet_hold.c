@@ -43,9 +43,11 @@ static void remove_guest(struct node *n, const struct rf_fleet_owner *o)
 static void add_owner(struct card *c, const struct rf_fleet_owner *o, const struct rf_fleet_grant *g)
 {
 	uint32_t tenant = o->tenant != 0 ? o->tenant : MANY;
+	/* Who has a share and accepts it no more is joined by nobody. */
+	uint32_t trust = o->level >= RF_ISOLATION_SHARE ? o->trust : MANY;
 
 	if (g->kind == RF_FLEET_SHARE)
-		c->trust = c->load.n_share == 0 || c->trust == o->trust ? o->trust : MANY;
+		c->trust = c->load.n_share == 0 || c->trust == trust ? trust : MANY;
 	if (g->kind != RF_FLEET_SLICE)
 		return;
 	c->slicer = c->load.n_slice == 0 || c->slicer == tenant ? tenant : MANY;
@@ -82,7 +84,7 @@ static void attach(struct rf_fleet *f, uint32_t index)
 
 	n->cpu_left -= h->cpu;
 	n->memory_left -= h->memory;
-	n->pods_left--;
+	n->pods_left -= !h->no_pod;
 	n->n_holds++;
 	add_guest(n, &h->owner);
 	h->live = true;
@@ -121,7 +123,7 @@ static void detach(struct rf_fleet *f, uint32_t index)
 
 	n->cpu_left += h->cpu;
 	n->memory_left += h->memory;
-	n->pods_left++;
+	n->pods_left += !h->no_pod;
 	n->n_holds--;
 	remove_guest(n, &h->owner);
 	h->live = false;
@@ -290,6 +292,7 @@ int rf_fleet_take(struct rf_fleet *f, const struct rf_fleet_ask *ask, const stru
 	h->memory = ask->memory;
 	h->node = at->node;
 	h->n = (uint16_t)at->n;
+	h->no_pod = ask->no_pod;
 	h->grants = rf_realloc(NULL, RF_MAX(at->n, 1) * sizeof(h->grants[0]));
 	memcpy(h->grants, at->grants, at->n * sizeof(h->grants[0]));
 	if (f->marks > 0)
@@ -404,11 +407,75 @@ static void drop_versions(struct rf_fleet *f, bool restore)
 		f->models[i].version = f->saved_versions.at[f->saved_versions.n + 1 + i];
 }
 
+void fl_saved_freed(struct rf_fleet *f, const struct node *n)
+{
+	for (size_t at = 0; at < f->saved_versions.n; at += RF_FLEET_MODELS_MAX + 1) {
+		f->saved_versions.at[at]++;
+		FL_EACH_BIT (m, n->models)
+			f->saved_versions.at[at + 1 + m]++;
+	}
+}
+
 size_t rf_fleet_mark(struct rf_fleet *f)
 {
 	f->marks++;
+	rf_vec_push(&f->floors, f->log.n);
 	save_versions(f);
 	return f->log.n;
+}
+
+static void set_lifted(struct rf_fleet *f, uint32_t index, bool lifted)
+{
+	struct hold *h = &f->holds.at[index];
+
+	for (unsigned i = 0; i < h->n; i++) {
+		struct card *c = &f->nodes.at[h->node].cards[h->grants[i].card];
+		uint8_t mask = fl_mask(f, c, &h->grants[i]);
+
+		for (unsigned k = 0; k < EIGHTHS; k++)
+			c->lifted[k] = (uint16_t)(c->lifted[k] + (mask >> k & 1) * (lifted ? 1 : -1));
+	}
+	h->lifted = lifted;
+	f->n_lifted += lifted ? 1 : (size_t)-1;
+	if (lifted)
+		detach(f, index);
+	else
+		attach(f, index);
+}
+
+/* Two steps that cancel out are forgotten, or a long search would fill the log. */
+static void log_lift(struct rf_fleet *f, enum undo_kind kind, enum undo_kind inverse, uint32_t index)
+{
+	size_t n = f->log.n;
+
+	if (n > f->floors.at[f->floors.n - 1] && f->log.at[n - 1].kind == inverse && f->log.at[n - 1].at == index)
+		f->log.n--;
+	else
+		rf_vec_push(&f->log, ((struct undo){ .kind = kind, .at = index }));
+}
+
+bool rf_fleet_lift(struct rf_fleet *f, uint64_t hold)
+{
+	uint32_t index = (uint32_t)hold;
+
+	rf_assert(f->marks > 0);
+	if (find_hold(f, hold) == NULL)
+		return false;
+	log_lift(f, UNDO_LIFT, UNDO_UNLIFT, index);
+	set_lifted(f, index, true);
+	fl_node_freed(f, &f->nodes.at[f->holds.at[index].node]);
+	return true;
+}
+
+bool rf_fleet_unlift(struct rf_fleet *f, uint64_t hold)
+{
+	uint32_t index = (uint32_t)hold;
+
+	if (index >= f->holds.n || !f->holds.at[index].lifted || f->holds.at[index].generation != hold >> 32)
+		return false;
+	log_lift(f, UNDO_UNLIFT, UNDO_LIFT, index);
+	set_lifted(f, index, false);
+	return true;
 }
 
 static void undo(struct rf_fleet *f, const struct undo *u)
@@ -423,12 +490,21 @@ static void undo(struct rf_fleet *f, const struct undo *u)
 		f->limbo.n--;
 		attach(f, u->at);
 		break;
+	case UNDO_LIFT:
+		set_lifted(f, u->at, false);
+		break;
+	case UNDO_UNLIFT:
+		set_lifted(f, u->at, true);
+		break;
 	case UNDO_DIRT:
 		fl_set_dirt(f, u->at, u->card, u->dirt);
 		fl_node_changed(f, u->at);
 		break;
 	case UNDO_HEALTH:
 		rf_fleet_set_healthy(f, u->at, u->card, u->was);
+		break;
+	case UNDO_KEPT:
+		rf_fleet_set_kept(f, u->at, (uint16_t)u->card);
 		break;
 	case UNDO_CORDON:
 		rf_fleet_set_cordoned(f, u->at, u->was);
@@ -450,6 +526,7 @@ void rf_fleet_rollback(struct rf_fleet *f, size_t mark)
 	}
 	f->undoing = false;
 	f->marks = marks - 1;
+	f->floors.n--;
 	drop_versions(f, true);
 }
 
@@ -457,8 +534,10 @@ void rf_fleet_keep(struct rf_fleet *f, size_t mark)
 {
 	rf_assert(f->marks > 0 && mark <= f->log.n);
 	drop_versions(f, false);
+	f->floors.n--;
 	if (--f->marks > 0)
 		return;
+	rf_assert(f->n_lifted == 0);
 	f->log.n = 0;
 	while (f->limbo.n > 0)
 		release(f, f->limbo.at[--f->limbo.n]);

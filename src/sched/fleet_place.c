@@ -483,7 +483,7 @@ static uint64_t sign_card(uint64_t h, const struct card *c)
 	h = fl_mix(h, (uint64_t)c->trust << 32 | c->slicer);
 	h = fl_mix(h, c->n_strict);
 	for (unsigned i = 0; c->dirty && i < EIGHTHS; i++)
-		h = fl_mix(h, c->dirt[i]);
+		h = fl_mix(h, (uint64_t)(c->lifted[i] != 0) << 32 | c->dirt[i]);
 	return h;
 }
 
@@ -496,7 +496,7 @@ uint64_t fl_sign(struct node *n)
 	h = fl_mix(h, (uint64_t)n->cpu);
 	h = fl_mix(h, (uint64_t)n->cpu_left);
 	h = fl_mix(h, (uint64_t)n->memory_left);
-	h = fl_mix(h, (uint64_t)(n->pods_left > 0) << 1 | n->cordoned);
+	h = fl_mix(h, (uint64_t)n->kept << 2 | (uint64_t)(n->pods_left > 0) << 1 | n->cordoned);
 	h = fl_mix(h, (uint64_t)n->n_alone << 32 | RF_MIN(n->guests.n, 2));
 	h = fl_mix(h, n->guests.n == 1 ? n->guests.at[0].tenant : 0);
 	for (unsigned i = 0; i < n->n_cards; i++)

@@ -34,6 +34,7 @@ struct card {
 	uint16_t n_strict;	/* slices of those who share a card with nobody */
 	uint32_t dirt[EIGHTHS]; /* who left something in memory; 0: nobody */
 	bool dirty;
+	uint16_t lifted[EIGHTHS]; /* holds that are lifted: what is under them will be scrubbed with them */
 };
 
 struct guest { /* a tenant on a node, the cluster's own aside */
@@ -51,6 +52,7 @@ struct node {
 	int64_t cpu, memory, pods; /* capacity */
 	int64_t cpu_left, memory_left, pods_left;
 	bool known, there, cordoned, dirty; /* not known: an unused handle */
+	uint16_t kept;
 	uint8_t n_cards; /* those that are gone but held are among them */
 	uint8_t n_levels;
 	uint32_t n_alone;
@@ -78,7 +80,7 @@ struct hold {
 	uint32_t generation;
 	uint32_t prev, next; /* of the node; index + 1 */
 	uint16_t n;
-	bool live;
+	bool live, no_pod, lifted;
 	struct rf_fleet_grant *grants;
 };
 
@@ -103,10 +105,10 @@ struct habit { /* a request that was seen; owner, class and policy do not matter
 	uint64_t count;
 };
 
-enum undo_kind { UNDO_TAKE, UNDO_GIVE, UNDO_DIRT, UNDO_HEALTH, UNDO_CORDON };
+enum undo_kind { UNDO_TAKE, UNDO_GIVE, UNDO_DIRT, UNDO_HEALTH, UNDO_CORDON, UNDO_KEPT, UNDO_LIFT, UNDO_UNLIFT };
 struct undo {
 	enum undo_kind kind;
-	uint32_t at, card; /* hold, or node and card */
+	uint32_t at, card; /* hold, or node and card, or node and its keeps */
 	bool was;
 	uint32_t dirt[EIGHTHS];
 };
@@ -149,7 +151,9 @@ struct rf_fleet {
 
 	RF_VEC(struct undo) log;
 	RF_VEC(uint64_t) saved_versions; /* per mark */
+	RF_VEC(size_t) floors; /* where each mark begins in the log */
 	size_t marks;
+	size_t n_lifted;
 	bool undoing;
 
 	struct typical typicals[TYPICALS_MAX];
@@ -209,6 +213,11 @@ static inline bool fl_in_class(const struct rf_fleet *f, uint32_t class, uint32_
 			      bit_get(f->classes.at[class], node));
 }
 
+/* --- fleet_hold.c ----------------------------------------------------------------------------- */
+
+/* Also in what a rollback brings back: the change stays. */
+void fl_saved_freed(struct rf_fleet *f, const struct node *n);
+
 /* --- fleet_card.c: the rules of one card and one node ----------------------------------------- */
 
 struct need fl_need(const struct rf_fleet_ask *ask, const struct rf_fleet_part *p);
@@ -228,6 +237,11 @@ bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_
 /* Is there nothing of others in these eighths? stranger: nor of its own. */
 bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, uint8_t mask, bool stranger);
 bool fl_node_open(const struct node *n, const struct rf_fleet_owner *o);
+/* Is it kept for others? */
+static inline bool fl_kept(const struct node *n, const struct rf_fleet_ask *ask)
+{
+	return (n->kept & ~ask->may_kept) != 0;
+}
 /* Everything but class and cards. */
 bool fl_node_fits(const struct node *n, const struct rf_fleet_ask *ask);
 

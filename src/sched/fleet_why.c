@@ -74,6 +74,13 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 	n = &f->nodes.at[node];
 	if (fl_place(f, node, ask, false, NULL) != NEVER)
 		return RF_FLEET_FITS;
+	if (fl_kept(n, ask)) {
+		struct rf_fleet_ask any = *ask;
+
+		any.may_kept = UINT16_MAX;
+		if (fl_place(f, node, &any, false, NULL) != NEVER)
+			return RF_FLEET_KEPT;
+	}
 	if (ask->n_parts > 0 && (n->models & fl_models(ask)) == 0)
 		return RF_FLEET_NO_MODEL;
 	if (ask->cpu_milli > n->cpu || ask->memory > n->memory || n->pods == 0)
@@ -99,6 +106,44 @@ void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t r
 			ret[rf_fleet_why_on(f, i, ask)]++;
 }
 
+/* --- the most there is ------------------------------------------------------------------------- */
+
+static void most_of_cards(const struct node *n, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret)
+{
+	int64_t cards = 0;
+
+	for (unsigned i = 0; i < n->n_cards; i++) {
+		const struct card *c = &n->cards[i];
+
+		if (!c->there || !c->v.healthy || c->v.sliced || !(fl_models(ask) >> c->v.model & 1) ||
+		    c->load.n_whole > 0 || c->load.n_slice > 0 || !fl_clean(c, &ask->owner, 0xff, false))
+			continue;
+		cards += c->load.n_share == 0;
+		if (!fl_card_open(c, &ask->owner, RF_FLEET_SHARE))
+			continue;
+		ret->bytes = RF_MAX(ret->bytes, c->v.memory - c->load.bytes);
+		ret->milli = RF_MAX(ret->milli, RF_FLEET_MILLI - c->load.milli);
+	}
+	ret->cards = RF_MAX(ret->cards, cards);
+}
+
+void rf_fleet_most(const struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret)
+{
+	*ret = (struct rf_fleet_most){ 0 };
+	for (uint32_t i = 0; i < f->nodes.n; i++) {
+		const struct node *n = &f->nodes.at[i];
+
+		if (!n->there || n->cordoned || fl_kept(n, ask) || !fl_in_class(f, ask->class, i) ||
+		    !fl_node_open(n, &ask->owner))
+			continue;
+		ret->nodes++;
+		ret->cpu_milli = RF_MAX(ret->cpu_milli, n->cpu_left);
+		ret->memory = RF_MAX(ret->memory, n->memory_left);
+		ret->pods = RF_MAX(ret->pods, n->pods_left);
+		most_of_cards(n, ask, ret);
+	}
+}
+
 /* --- the books -------------------------------------------------------------------------------- */
 
 struct recount {
@@ -112,7 +157,7 @@ static bool recount_hold(const struct rf_fleet *f, const struct node *n, const s
 {
 	r->cpu += h->cpu;
 	r->memory += h->memory;
-	r->pods++;
+	r->pods += !h->no_pod;
 	r->n_holds++;
 	r->n_alone += h->owner.level == RF_ISOLATION_NODE && !h->owner.system;
 	for (unsigned i = 0; i < h->n; i++) {

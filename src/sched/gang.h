@@ -4,6 +4,8 @@
 
 #include "sched/fleet.h"
 
+#define RF_GANG_MAX 100000 /* members */
+
 struct rf_gang {
 	const struct rf_fleet_ask *asks; /* one per member, the ones that matter most first */
 	size_t n, min;			 /* at least the first min; of the rest as many as fit */
@@ -20,8 +22,11 @@ struct rf_gang {
 	void *ctx;
 };
 
-/* Takes places for min to n members. Returns how many (the holds of those not placed are 0); 0: it cannot
- * be, and nothing was taken. Bounded: members that ask the same are placed without backtracking, others in
+/* Do they ask for the same? */
+bool rf_gang_alike(const struct rf_fleet_ask *a, const struct rf_fleet_ask *b);
+
+/* Takes places for min to n members. Returns how many (the holds of those not placed are 0, their node is
+ * RF_FLEET_NONE); 0: it cannot be, and nothing was taken. Bounded: members that ask the same are placed without backtracking, others in
  * a few orders; a set that could be placed in some order only may be missed, never a wrong one taken. */
 size_t rf_gang_take(struct rf_fleet *f, const struct rf_gang *g, struct rf_fleet_place *ret_places, uint64_t *ret_holds);
 

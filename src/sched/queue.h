@@ -51,17 +51,27 @@ struct rf_queues_config {
 	int64_t half_life_ms; /* of past usage; 0: the past does not count */
 	int64_t entry_ms;     /* running work counts as if it had run that much longer already */
 	int64_t refresh_ms;   /* shares age in the order at least this often; 0: 1000 */
-	int64_t reserve_after_ms; /* a large gang that waits longer is reserved for; 0: never */
-	int64_t reserve_members;  /* what makes a gang large */
+	int64_t reserve_after_ms; /* large work that waits longer is reserved for; 0: never */
+	/* What makes it large: so much of the first resource for its minimum together. One member that asks for a
+	 * whole machine is as hard to place as a gang. */
+	int64_t reserve_amount;
 	int64_t reserve_most;	  /* at most so many at a time, up to RF_QUEUE_RESERVATIONS_MAX */
+	/* A queue that has had more than its share is not reserved for, but for one gang that waited as long as
+	 * this, and no more than one in such a time; 0: four days */
+	int64_t reserve_overdue_ms;
 };
 int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, struct rf_err *err);
 void rf_queues_free(struct rf_queues *qs);
 RF_DEFINE_AUTO_PTR(queues);
 
+/* One more resource, with the next number. RF_EXHAUSTED: there are RF_QUEUE_RES_MAX. */
+int rf_queues_add_resource(struct rf_queues *qs, const struct rf_queue_resource *resource, int64_t *ret,
+			   struct rf_err *err);
+
 struct rf_queue_quota {
 	int64_t resource;
-	/* -1 for a queue with children: the sum of theirs. More than the parent has to give is cut
+	/* -1 for a queue with children: the sum of theirs; for a leaf: none, or of what is free by default
+	 * any amount, unless it says how much it may borrow. More than the parent has to give is cut
 	 * down in proportion, as it is when the capacity falls below the sum. */
 	int64_t guaranteed;
 	int64_t limit;	   /* RF_QUEUE_NO_LIMIT: none; so below */
@@ -124,6 +134,8 @@ void rf_queues_requeue(struct rf_queues *qs, struct rf_workload *w, int64_t now)
 /* Running work gets or gives up members: 1 .. size. Fewer always works. */
 int rf_queues_resize(struct rf_queues *qs, struct rf_workload *w, int64_t members, int64_t now,
 		     struct rf_err *err);
+/* It started at another time than when it was admitted. */
+void rf_workload_began(struct rf_workload *w, int64_t started_ms);
 /* A better bound for when it ends than start + run limit; RF_QUEUE_NO_LIMIT: unknown. */
 void rf_workload_ends(struct rf_workload *w, int64_t end_ms);
 
@@ -139,6 +151,13 @@ struct rf_workload *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *r
 /* It was placed with so many members. RF_FORBIDDEN if a quota does not allow it. */
 int rf_queues_admit(struct rf_queues *qs, struct rf_workload *w, int64_t members, int64_t now,
 		    struct rf_err *err);
+/* The same, charged from now on as this spec says (shape, ask, min, size; the rest of it is not looked at): what
+ * is known only once it has a place, such as the model of its cards. */
+int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct rf_workload_spec *s,
+		       int64_t members, int64_t now, struct rf_err *err);
+/* So much more of a resource may be charged to this leaf now, or in all to the queues above it. */
+int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, bool preemptible,
+		       int64_t now);
 /* It could not be placed. Its shape rests in its queue until one of these resources changes; bit i
  * is resource i, 0 means any. */
 void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources);
@@ -176,13 +195,50 @@ size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_workload *w, int64_t now,
 		       enum rf_reclaim policy, rf_queue_fits *fits, void *ctx,
 		       struct rf_victim *ret, size_t most);
 
+/* The same step by step, for a planner that knows where things run (evict.h), with one more claim: work of the same
+ * leaf with a lower priority. Only in the books, and nothing else may be called until it is closed.
+ *
+ * What started since the last news (work that came, ended or was put back, other amounts or queues, the end of a
+ * minimum run time, a reservation whose time has come) is not taken: while nothing new comes, whoever is taken ran
+ * before, and goes once. */
+struct rf_takes;
+enum rf_take_kind {
+	RF_TAKE_NEVER, /* listed for its members that leave anyway */
+	RF_TAKE_RECLAIM,
+	RF_TAKE_PRIORITY,
+};
+struct rf_take {
+	struct rf_workload *work;
+	int64_t members, min; /* that run, and its minimum */
+	enum rf_take_kind kind;
+	uint32_t tier; /* those of a lower one go first */
+	uint32_t leaf; /* whose leaf has more goes first */
+};
+struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy);
+/* The books are as before. NULL: nothing. */
+void rf_takes_close(struct rf_takes *t);
+/* All that runs, in the order in which to take it. */
+const struct rf_take *rf_takes_all(const struct rf_takes *t, size_t *ret_n);
+/* How many members could still be taken at all; falls with each that is, until something new comes. */
+uint64_t rf_takes_potential(const struct rf_takes *t);
+/* May so many more members of the i-th go, after what was taken so far? */
+bool rf_takes_may(const struct rf_takes *t, size_t i, int64_t members);
+void rf_takes_take(struct rf_takes *t, size_t i, int64_t members);
+void rf_takes_back(struct rf_takes *t, size_t i, int64_t members);
+/* May the waiting one now be admitted with its minimum? */
+bool rf_takes_enough(const struct rf_takes *t);
+/* If not: would taking from the i-th help against what is in the way? */
+bool rf_takes_helps(const struct rf_takes *t, size_t i);
+
 /* --- reservations ------------------------------------------------------------------------ */
 
-/* Reserves for large gangs that wait too long, the largest of each queue, in the order of the queues:
+/* Reserves for large work that waits too long, the largest of each queue, in the order of the queues, of
+ * those that have not had more than their share; what was reserved for stays so and comes before what is new:
  * when, at the latest, enough of what runs has ended. Until then other work is admitted only if it ends before, or may be stopped
  * at any time, or what is left over suffices; what runs only because it can be stopped is the first
  * that rf_reclaim_plan names for the gang once its time has come. To be called when things changed,
- * about every second; fits may be NULL. Without bounds for what runs there is no reservation. Returns
+ * about every second. fits may be NULL; else the
+ * places of the last call for a workload that said yes are those it is reserved with. Without bounds for what runs there is no reservation. Returns
  * how many there are. */
 size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx);
 /* The i-th of them, the first in turn first; NULL past the last. */
@@ -221,6 +277,9 @@ struct rf_why {
 };
 void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t now,
 		     struct rf_why *ret);
+/* Would it stay within what a queue on its path is guaranteed, or by this policy within the fair share of all of
+ * them? Then others may have to give back for it. */
+bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enum rf_reclaim policy, int64_t now);
 /* Does the reason still hold? Looks only at what it names. */
 bool rf_workload_why_holds(const struct rf_queues *qs, const struct rf_workload *w, int64_t now,
 			   const struct rf_why *why);
@@ -251,6 +310,9 @@ struct rf_workload_view {
 	bool running;
 	int64_t members, started_ms, end_ms;
 	uint64_t bill; /* of the whole cluster in 2^32, its largest fraction over all resources */
+	int64_t run_limit_ms; /* 0: unknown */
+	bool stoppable;	      /* at any time */
+	bool backfilled;      /* runs only because of that */
 };
 void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret);
 

@@ -1,6 +1,8 @@
-/* Reservations: a large gang that waits too long is told when it starts, and nothing that starts
+/* Reservations: large work that waits too long is told when it starts, and nothing that starts
  * meanwhile may change that. */
 #include "sched/queue_private.h"
+
+#define OVERDUE_MS (INT64_C(4) * 24 * 3600 * 1000)
 
 /* --- the gate -------------------------------------------------------------------------------- */
 
@@ -38,6 +40,9 @@ void rf_ahead_admitted(struct rf_queues *qs, struct rf_workload *w, int64_t memb
 {
 	const struct rf_shape *s = w->shape;
 
+	for (size_t i = 0; i < qs->n_reserved; i++)
+		if (qs->reserved[i].work == w && qs->reserved[i].forced)
+			s->leaf->forced_ms = now;
 	rf_ahead_forget(qs, w);
 	for (size_t i = 0; i < qs->n_reserved; i++) {
 		struct rf_reservation *v = &qs->reserved[i];
@@ -194,7 +199,7 @@ static void note_spare(struct rf_queues *qs, struct rf_reservation *v)
 	rf_charge_shift(s, -s->min);
 }
 
-static void reserve(struct rf_queues *qs, struct rf_workload *w, int64_t now, rf_queue_fits *fits,
+static void reserve(struct rf_queues *qs, struct rf_workload *w, bool forced, int64_t now, rf_queue_fits *fits,
 		    void *ctx)
 {
 	struct rf_reservation *v = &qs->reserved[qs->n_reserved];
@@ -215,7 +220,7 @@ static void reserve(struct rf_queues *qs, struct rf_workload *w, int64_t now, rf
 		while (n < most && o.at.at[n].end <= start)
 			n++;
 		go_to(&o, n);
-		*v = (struct rf_reservation){ .work = w, .start = start };
+		*v = (struct rf_reservation){ .work = w, .start = start, .forced = forced };
 		note_spare(qs, v);
 	}
 	go_to(&o, 0);
@@ -231,14 +236,17 @@ static struct rf_workload *largest(const struct rf_queue *leaf)
 	return RF_CONTAINER_OF(leaf->large.at[0], struct rf_workload, large);
 }
 
-/* In the order in which they would be tried: by share, where their paths part. By age alone, who has
+/* What was promised first, as it was. Then in the order in which they would be tried: by share, where their paths part. By age alone, who has
  * had most would have the reservations too. */
 static int by_turn(const void *pa, const void *pb)
 {
 	const struct rf_queue *a = *(struct rf_queue *const *)pa,
 			      *b = *(struct rf_queue *const *)pb;
-	const struct rf_shape *sa = largest(a)->shape, *sb = largest(b)->shape;
+	const struct rf_shape *sa = a->ahead->shape, *sb = b->ahead->shape;
 	bool over_a, over_b;
+
+	if (a->promised != b->promised)
+		return a->promised < b->promised ? -1 : 1;
 
 	while (a->depth > b->depth)
 		a = a->parent;
@@ -257,29 +265,84 @@ static int by_turn(const void *pa, const void *pb)
 	return strcmp(a->name, b->name);
 }
 
+static bool takes_part(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	for (size_t r = 0; r < qs->n_res; r++)
+		if (q->v[RF_V_WANT][r] > 0 || q->v[RF_V_USED][r] > 0)
+			return true;
+	return false;
+}
+
+/* Has it, or a queue above it, used clearly more by weight than all who take part beside it? Reservations are beyond
+ * the order of the queues: who has large work only would get more than its share by them. */
+static bool had_its_share(const struct rf_queues *qs, const struct rf_queue *leaf)
+{
+	for (const struct rf_queue *q = leaf; q->parent != NULL; q = q->parent) {
+		rf_u128 sum = 0;
+		int64_t weights = 0;
+
+		for (size_t i = 0; i < q->parent->children.n; i++) {
+			const struct rf_queue *c = q->parent->children.at[i];
+
+			if (!takes_part(qs, c))
+				continue;
+			sum += rf_ledger_key(qs, c) * (uint64_t)c->weight;
+			weights += c->weight;
+		}
+		if (rf_ledger_key(qs, q) / RF_QUEUE_OVER * (RF_QUEUE_OVER - 1) > sum / (uint64_t)weights)
+			return true;
+	}
+	return false;
+}
+
+/* Is one of its large ones to be reserved for? What was promised is kept, also when a larger one came. */
+static bool has_turn(const struct rf_queues *qs, struct rf_queue *leaf, int64_t now)
+{
+	const struct rf_workload *w;
+	int64_t overdue = qs->c.reserve_overdue_ms > 0 ? qs->c.reserve_overdue_ms : OVERDUE_MS;
+
+	for (size_t i = 0; i < qs->n_reserved; i++) {
+		if (qs->reserved[i].work->shape->leaf != leaf)
+			continue;
+		leaf->ahead = qs->reserved[i].work;
+		leaf->promised = i;
+		leaf->overdue = qs->reserved[i].forced;
+		return true;
+	}
+	w = leaf->ahead = largest(leaf);
+	leaf->promised = SIZE_MAX;
+	leaf->overdue = false;
+	if (now - w->created < qs->c.reserve_after_ms)
+		return false;
+	if (!rf_order_over(leaf, w->shape) || !had_its_share(qs, leaf))
+		return true;
+	leaf->overdue = now - w->created >= overdue && now - leaf->forced_ms >= overdue;
+	return leaf->overdue;
+}
+
 size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx)
 {
 	RF_VEC(struct rf_queue *) leaves = RF_VEC_INIT;
 	size_t before = qs->n_reserved, tried = 0;
 
 	rf_queues_settle_tree(qs, now);
-	qs->n_reserved = 0;
 	for (size_t i = 0; i < qs->large.n; i++) {
 		struct rf_queue *leaf = qs->large.at[i];
 
-		if (now - largest(leaf)->created < qs->c.reserve_after_ms)
+		if (!has_turn(qs, leaf, now))
 			continue;
 		for (struct rf_queue *q = leaf; q != NULL; q = q->parent)
 			q->usage = rf_ledger_key(qs, q);
 		rf_vec_push(&leaves, leaf);
 	}
+	qs->n_reserved = 0;
 	if (leaves.n > 1)
 		qsort(leaves.at, leaves.n, sizeof(leaves.at[0]), by_turn);
 	/* one that cannot be reserved for keeps only so many others from it */
 	for (size_t i = 0; i < leaves.n && (int64_t)qs->n_reserved < qs->c.reserve_most &&
 			   tried++ < 4 * RF_QUEUE_RESERVATIONS_MAX;
 	     i++)
-		reserve(qs, largest(leaves.at[i]), now, fits, ctx);
+		reserve(qs, leaves.at[i]->ahead, leaves.at[i]->overdue, now, fits, ctx);
 	rf_vec_done(&leaves);
 	if (qs->n_reserved > 0 || before > 0)
 		rf_order_poke(qs, ~UINT64_C(0) >> (64 - qs->n_res));

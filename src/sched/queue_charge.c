@@ -100,6 +100,27 @@ int64_t rf_charge_most(const struct rf_shape *s)
 	return good;
 }
 
+int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *leaf, int64_t resource, bool preemptible,
+		       int64_t now)
+{
+	size_t r = (size_t)resource;
+	int64_t room = RF_QUEUE_NO_LIMIT, kept = 0; /* what the queues below do not lend rises nowhere */
+
+	rf_assert(r < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	for (const struct rf_queue *q = leaf; q != NULL; q = q->parent) {
+		int64_t uses = rf_queue_is_leaf(q) ? q->v[RF_V_USED][r] : q->v[RF_V_BELOW][r];
+		int64_t bound = rf_queue_add(q->v[RF_V_GUAR][r], q->v[RF_V_BORROWING][r]);
+
+		room = RF_MIN(room, left(q->v[RF_V_LIMIT][r], q->v[RF_V_USED][r]));
+		if (!preemptible && q->parent != NULL)
+			room = RF_MIN(room, left(q->v[RF_V_GUAR][r], q->v[RF_V_FIXED][r]));
+		kept += q->v[RF_V_FOOT][r] - uses;
+		room = RF_MIN(room, rf_queue_add(left(bound, q->v[RF_V_FOOT][r]), kept));
+	}
+	return room;
+}
+
 /* Fixed when work starts, so that a change of the capacity later does not change the past. */
 uint64_t rf_charge_bill(const struct rf_queues *qs, const struct rf_shape *s, int64_t members)
 {

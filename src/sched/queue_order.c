@@ -54,8 +54,8 @@ bool rf_order_large(const struct rf_heap_item *ia, const struct rf_heap_item *ib
 	const struct rf_workload *a = RF_CONTAINER_OF(ia, struct rf_workload, large);
 	const struct rf_workload *b = RF_CONTAINER_OF(ib, struct rf_workload, large);
 
-	if (a->shape->min != b->shape->min)
-		return a->shape->min > b->shape->min;
+	if (rf_shape_amount(a->shape) != rf_shape_amount(b->shape))
+		return rf_shape_amount(a->shape) > rf_shape_amount(b->shape);
 	return a->created != b->created ? a->created < b->created : a->id < b->id;
 }
 
@@ -82,6 +82,8 @@ void rf_order_keys(struct rf_queues *qs, struct rf_queue *q)
 
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf)
 {
+	if (qs->stale)
+		return; /* queues came, went or moved: all of them are put in order when that is settled */
 	for (struct rf_queue *q = leaf; q != NULL; q = q->parent) {
 		rf_order_keys(qs, q);
 		if (q->parent == NULL)
@@ -424,7 +426,7 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 	struct rf_shape *s = w->shape;
 
 	rf_heap_put(&s->works, &w->item);
-	if (qs->c.reserve_after_ms > 0 && s->min >= qs->c.reserve_members)
+	if (qs->c.reserve_after_ms > 0 && rf_shape_amount(s) >= RF_MAX(qs->c.reserve_amount, 1))
 		rf_heap_put(&s->leaf->large, &w->large);
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
 	if (s->hold != RF_HOLD_NONE)

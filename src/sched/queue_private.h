@@ -10,6 +10,8 @@
 /* So many workloads of a leaf may be refused before others have their turn; of a deep one only one,
  * so that it costs others no more than that. */
 #define RF_QUEUE_VAIN 4
+/* Who has used more than the others by one part in so many has had its share, for reservations. */
+#define RF_QUEUE_OVER 200
 
 typedef unsigned __int128 rf_u128;
 
@@ -91,6 +93,10 @@ struct rf_queue {
 		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
 	size_t tries, vain; /* since its last rest: stepped aside, refused */
 	uint64_t turn;	    /* the round in which it last admitted something */
+	int64_t forced_ms;  /* when a gang last started that was reserved for in spite of its share */
+	bool overdue;	    /* ahead is to be */
+	struct rf_workload *ahead; /* of a leaf: whom to reserve for, while it is planned */
+	size_t promised;	   /* its place among those who were reserved for before; SIZE_MAX: it was not */
 	bool rests;
 };
 
@@ -131,11 +137,13 @@ struct rf_workload {
 	uint64_t bill;	 /* of all members */
 	struct rf_workload *prev, *next;
 	bool backfilled; /* let past a reservation because it can be stopped */
+	uint64_t news;	 /* of the queues when it started */
 };
 
 struct rf_reservation {
 	struct rf_workload *work;
 	int64_t start;
+	bool forced; /* its queue has had its share */
 	int64_t spare[RF_QUEUE_RES_MAX];
 };
 
@@ -170,6 +178,8 @@ struct rf_queues {
 	struct rf_reservation reserved[RF_QUEUE_RESERVATIONS_MAX];
 	size_t n_reserved;
 	struct rf_walk walks[RF_QUEUE_DEPTH_MAX + 2];
+	uint64_t news;	  /* counts what comes from outside: work that comes or ends, other amounts */
+	int64_t takes_ms; /* when rf_takes_open was last called */
 };
 
 static inline bool rf_queue_is_leaf(const struct rf_queue *q)
@@ -184,6 +194,14 @@ static inline int64_t rf_queue_add(int64_t a, int64_t b)
 	if (a == RF_QUEUE_NO_LIMIT || b == RF_QUEUE_NO_LIMIT || __builtin_add_overflow(a, b, &sum))
 		return RF_QUEUE_NO_LIMIT;
 	return sum;
+}
+/* Of the first resource, for its minimum: what makes it large. */
+static inline int64_t rf_shape_amount(const struct rf_shape *s)
+{
+	for (size_t i = 0; i < s->n_ask; i++)
+		if (s->ask[i].resource == 0)
+			return s->ask[i].amount * s->min;
+	return 0;
 }
 static inline uint64_t rf_shape_mask(const struct rf_shape *s)
 {
@@ -209,7 +227,7 @@ uint64_t rf_charge_bill(const struct rf_queues *qs, const struct rf_shape *s, in
 void rf_ledger_to(const struct rf_queues *qs, struct rf_queue *q, int64_t now);
 rf_u128 rf_ledger_key(const struct rf_queues *qs, const struct rf_queue *q);
 void rf_ledger_remember(struct rf_queues *qs, struct rf_queue *q, int64_t now);
-void rf_ledger_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now);
+void rf_queue_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now);
 void rf_share_fill(struct rf_queues *qs); /* RF_V_FAIR, if stale */
 
 /* queue_order.c */

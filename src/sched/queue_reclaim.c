@@ -428,3 +428,229 @@ size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_workload *w, int64_t now,
 	}
 	return 0;
 }
+
+/* --- step by step ------------------------------------------------------------------------------- */
+
+enum { TIER_BACKFILLED, TIER_PRIORITY = STRADDLES + 2 }; /* between: 1 + enum floor */
+
+struct rf_takes {
+	struct reclaim c;
+	struct rf_take *all;
+	int64_t *gone; /* members taken, of each */
+	size_t n;
+	uint64_t potential;
+	int64_t started; /* of the reservation; only then do those let past go */
+	bool reserved;
+};
+
+static bool ended_since(const struct rf_queues *qs, int64_t at, int64_t now)
+{
+	return at > qs->takes_ms && at <= now;
+}
+
+/* Time brings news too. */
+static void look_at_clock(struct rf_queues *qs, int64_t now)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < qs->n_reserved; i++)
+		any = any || ended_since(qs, qs->reserved[i].start, now);
+	for (size_t i = 0; i < qs->order.n && !any; i++)
+		for (const struct rf_workload *v = qs->order.at[i]->running; v != NULL && !any; v = v->next)
+			any = v->min_run > 0 && ended_since(qs, v->started + v->min_run, now);
+	qs->news += any;
+	qs->takes_ms = RF_MAX(qs->takes_ms, now);
+}
+
+static bool may_take(const struct rf_takes *t, const struct rf_workload *v, int64_t members, bool whole,
+		     enum floor f)
+{
+	size_t depth = parting(&t->c, v->shape->leaf);
+	enum claim claim = depth > 0 ? t->c.claims[depth] : NO_CLAIM;
+
+	if (claim == NO_CLAIM || (f != ABOVE_FAIR && claim != GUARANTEE_CLAIM) || (f == STRADDLES && !whole))
+		return false;
+	for (size_t i = 0; i < v->shape->n_ask; i++)
+		if (asks_for(t->c.w->shape, v->shape->ask[i].resource) &&
+		    spare_members(v, &v->shape->ask[i], depth, f) >= members)
+			return true;
+	return false;
+}
+
+static void judge(const struct rf_takes *t, struct rf_take *k)
+{
+	const struct rf_workload *v = k->work;
+	int64_t fewest = k->members > k->min ? 1 : k->members;
+
+	k->kind = RF_TAKE_NEVER;
+	k->tier = UINT32_MAX;
+	if (v->backfilled && t->reserved) {
+		k->kind = RF_TAKE_RECLAIM;
+		k->tier = TIER_BACKFILLED;
+		return;
+	}
+	if (!may_go(&t->c, v) || v->news == t->c.qs->news)
+		return;
+	if (v->shape->leaf == t->c.w->shape->leaf) {
+		if (v->priority >= t->c.w->priority)
+			return;
+		k->kind = RF_TAKE_PRIORITY;
+		k->tier = TIER_PRIORITY;
+		return;
+	}
+	for (enum floor f = ABOVE_FAIR; f <= STRADDLES && k->kind == RF_TAKE_NEVER; f++) {
+		/* what may go in part may also go as a whole, later */
+		if (!may_take(t, v, f == STRADDLES ? k->members : fewest, f == STRADDLES, f))
+			continue;
+		k->kind = RF_TAKE_RECLAIM;
+		k->tier = 1 + (uint32_t)f;
+	}
+}
+
+static int by_tier(const void *pa, const void *pb)
+{
+	const struct rf_take *a = pa, *b = pb;
+
+	if (a->tier != b->tier)
+		return a->tier < b->tier ? -1 : 1;
+	if (a->leaf != b->leaf)
+		return a->leaf < b->leaf ? -1 : 1;
+	return by_use(&a->work, &b->work);
+}
+
+/* One tier for each priority, the lowest first: they are of one leaf, and sorted so already. */
+static void rank_priorities(struct rf_takes *t)
+{
+	uint32_t tier = TIER_PRIORITY;
+	const struct rf_take *last = NULL;
+
+	for (size_t i = 0; i < t->n; i++) {
+		struct rf_take *k = &t->all[i];
+
+		if (k->kind != RF_TAKE_PRIORITY)
+			continue;
+		if (last != NULL && last->work->priority != k->work->priority)
+			tier++;
+		k->tier = tier;
+		last = k;
+	}
+}
+
+static void list_takes(struct rf_takes *t, const struct pool *pools, size_t n_pools)
+{
+	for (size_t p = 0; p < n_pools; p++) {
+		for (struct rf_workload *v = pools[p].leaf->running; v != NULL; v = v->next) {
+			struct rf_take *k = &t->all[t->n++];
+
+			*k = (struct rf_take){ .work = v,
+					       .members = v->members,
+					       .min = v->shape->min,
+					       .leaf = (uint32_t)p };
+			judge(t, k);
+			t->potential += v->news < t->c.qs->news ? (uint64_t)v->members : 0;
+		}
+	}
+	if (t->n > 1)
+		qsort(t->all, t->n, sizeof(*t->all), by_tier);
+	rank_priorities(t);
+}
+
+struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy)
+{
+	struct rf_takes *t = rf_new(struct rf_takes);
+	struct pool *pools;
+	size_t n_pools = 0, n = 0;
+
+	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true };
+	rf_queues_settle_tree(qs, now);
+	rf_share_fill(qs);
+	look_at_clock(qs, now);
+	find_claims(&t->c, policy);
+	t->reserved = rf_workload_reserved(qs, w, &t->started) && t->started <= now;
+	pools = rf_alloc(qs->order.n * sizeof(*pools));
+	for (size_t i = 0; i < qs->order.n; i++) {
+		struct rf_queue *q = qs->order.at[i];
+
+		q->usage = rf_ledger_key(qs, q);
+		if (q->running != NULL)
+			pools[n_pools++] = (struct pool){ .leaf = q };
+		for (const struct rf_workload *v = q->running; v != NULL; v = v->next)
+			n++;
+	}
+	if (n_pools > 1)
+		qsort(pools, n_pools, sizeof(*pools), by_share);
+	t->all = rf_realloc(NULL, RF_MAX(n, 1) * sizeof(*t->all));
+	t->gone = rf_alloc(RF_MAX(n, 1) * sizeof(*t->gone));
+	list_takes(t, pools, n_pools);
+	free(pools);
+	return t;
+}
+
+void rf_takes_close(struct rf_takes *t)
+{
+	if (t == NULL)
+		return;
+	for (size_t i = 0; i < t->n; i++)
+		if (t->gone[i] != 0)
+			rf_charge_shift(t->all[i].work->shape, t->gone[i]);
+	free(t->all);
+	free(t->gone);
+	free(t);
+}
+
+const struct rf_take *rf_takes_all(const struct rf_takes *t, size_t *ret_n)
+{
+	*ret_n = t->n;
+	return t->all;
+}
+
+uint64_t rf_takes_potential(const struct rf_takes *t)
+{
+	return t->potential;
+}
+
+bool rf_takes_may(const struct rf_takes *t, size_t i, int64_t members)
+{
+	const struct rf_take *k = &t->all[i];
+	int64_t left = k->members - t->gone[i];
+	bool whole = members == left;
+
+	/* some of those above the minimum, or all */
+	if (members > left || (!whole && left - members < k->min))
+		return false;
+	if (k->kind != RF_TAKE_RECLAIM)
+		return k->kind == RF_TAKE_PRIORITY;
+	return k->tier == TIER_BACKFILLED || may_take(t, k->work, members, whole, ABOVE_FAIR) ||
+	       may_take(t, k->work, members, whole, ABOVE_GUARANTEE) ||
+	       may_take(t, k->work, members, whole, STRADDLES);
+}
+
+void rf_takes_take(struct rf_takes *t, size_t i, int64_t members)
+{
+	t->gone[i] += members;
+	rf_charge_shift(t->all[i].work->shape, -members);
+}
+
+void rf_takes_back(struct rf_takes *t, size_t i, int64_t members)
+{
+	rf_takes_take(t, i, -members);
+}
+
+bool rf_takes_enough(const struct rf_takes *t)
+{
+	return rf_charge_check(t->c.w->shape, t->c.w->shape->min, NULL) == RF_WHY_RUNNING;
+}
+
+bool rf_takes_helps(const struct rf_takes *t, size_t i)
+{
+	const struct rf_shape *s = t->all[i].work->shape;
+	const struct rf_queue *q = s->leaf;
+	struct rf_why why;
+
+	if (rf_charge_check(t->c.w->shape, t->c.w->shape->min, &why) == RF_WHY_RUNNING ||
+	    !asks_for(s, why.resource))
+		return false;
+	while (why.level != NULL && q != NULL && q != why.level)
+		q = q->parent;
+	return q != NULL;
+}

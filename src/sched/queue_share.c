@@ -149,7 +149,7 @@ void rf_ledger_remember(struct rf_queues *qs, struct rf_queue *q, int64_t now)
 	remember(qs, rf_str(q->name), q->past, now);
 }
 
-void rf_ledger_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now)
+void rf_queue_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now)
 {
 	struct rf_past *p = rf_map_del(&qs->gone, rf_str(q->name));
 

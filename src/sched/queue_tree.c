@@ -41,7 +41,7 @@ static int check_config(const struct rf_queues_config *c, struct rf_err *err)
 		return rf_fail(err, RF_INVALID, "queues: %zu resources; 1 to %d are possible",
 			       c->n_resources, RF_QUEUE_RES_MAX);
 	if (!time_ok(c->half_life_ms) || !time_ok(c->entry_ms) || !time_ok(c->refresh_ms) ||
-	    !time_ok(c->reserve_after_ms))
+	    !time_ok(c->reserve_after_ms) || !time_ok(c->reserve_overdue_ms))
 		return rf_fail(err, RF_INVALID,
 			       "queues: a length of time is below 0 or above %lld ms",
 			       (long long)RF_QUEUE_MS_MAX);
@@ -76,6 +76,46 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	qs->deep = RF_QUEUE_TRIES;
 	qs->stale = true;
 	*ret = qs;
+	return 0;
+}
+
+static void widen(struct rf_queue *q, size_t had, size_t has)
+{
+	int64_t *all = rf_alloc(RF_V_COUNT * has * sizeof(*all));
+
+	for (size_t i = 0; i < RF_V_COUNT; i++)
+		memcpy(all + i * has, q->v[i], had * sizeof(*all));
+	free(q->v[0]);
+	for (size_t i = 0; i < RF_V_COUNT; i++)
+		q->v[i] = all + i * has;
+	q->v[RF_V_CLAIM][had] = q->parent != NULL ? -1 : 0;
+	q->v[RF_V_LIMIT][had] = q->v[RF_V_LENDING][had] = q->v[RF_V_BORROWING][had] = RF_QUEUE_NO_LIMIT;
+	if (q->rooms == NULL)
+		return;
+	q->rooms = rf_realloc(q->rooms, 2 * has * sizeof(*q->rooms));
+	for (size_t i = 2 * had; i < 2 * has; i++)
+		q->rooms[i] = (struct rf_heap){ .before = rf_order_room };
+}
+
+int rf_queues_add_resource(struct rf_queues *qs, const struct rf_queue_resource *resource, int64_t *ret,
+			   struct rf_err *err)
+{
+	size_t had = qs->n_res;
+
+	if (had == RF_QUEUE_RES_MAX)
+		return rf_fail(err, RF_EXHAUSTED, "resource %s: there are %d already", resource->name,
+			       RF_QUEUE_RES_MAX);
+	qs->res_names = rf_realloc(qs->res_names, (had + 1) * sizeof(*qs->res_names));
+	qs->res_names[had] = rf_strdup(resource->name);
+	qs->res_free[had] = resource->free_by_default;
+	widen(qs->root, had, had + 1);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->names, s)) != NULL;)
+		widen(s->value, had, had + 1);
+	for (size_t i = 0; i < qs->n_reserved; i++)
+		qs->reserved[i].spare[had] = RF_QUEUE_NO_LIMIT; /* until it is planned anew */
+	qs->n_res = had + 1;
+	qs->stale = true;
+	*ret = (int64_t)had;
 	return 0;
 }
 
@@ -293,7 +333,7 @@ int rf_queues_put(struct rf_queues *qs, const struct rf_queue_spec *s, int64_t n
 		rf_map_set(&qs->names, s->name, q);
 		link_child(q, parent);
 		q->past_ms = now;
-		rf_ledger_recall(qs, q, now);
+		rf_queue_recall(qs, q, now);
 	} else if (q->parent != parent) {
 		unlink_child(qs, q);
 		link_child(q, parent);
@@ -373,8 +413,10 @@ static void sum_up(struct rf_queues *qs, struct rf_queue *q)
 
 		if (q == qs->root)
 			claim = q->v[RF_V_LIMIT][r];
-		else if (claim == -1 && rf_queue_is_leaf(q))
-			claim = qs->res_free[r] ? RF_QUEUE_NO_LIMIT : 0;
+		else if (claim == -1 && rf_queue_is_leaf(q)) /* who may borrow only so much is not guaranteed all */
+			claim = qs->res_free[r] && q->v[RF_V_BORROWING][r] == RF_QUEUE_NO_LIMIT ?
+					RF_QUEUE_NO_LIMIT :
+					0;
 		else if (claim == -1)
 			claim = sum_of(q, RF_V_SUM, r);
 		q->v[RF_V_SUM][r] = RF_MIN(claim, q->v[RF_V_LIMIT][r]);
@@ -498,6 +540,7 @@ void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
 		foot_up(qs, qs->order.at[i]);
 	qs->stale = false;
 	qs->fair_stale = true;
+	qs->news++;
 	rf_order_wake_all(qs);
 	reorder(qs, now);
 }

@@ -96,6 +96,25 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 					.resources = s->mask };
 }
 
+bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enum rf_reclaim policy, int64_t now)
+{
+	const struct rf_shape *s = w->shape;
+
+	rf_queues_settle_tree(qs, now);
+	if (entitled(s))
+		return true;
+	if (policy != RF_RECLAIM_FAIR)
+		return false;
+	rf_share_fill(qs);
+	for (size_t i = 0; i < s->n_ask; i++) {
+		size_t r = (size_t)s->ask[i].resource;
+
+		if (s->leaf->v[RF_V_USED][r] + s->ask[i].amount * s->min > s->leaf->v[RF_V_FAIR][r])
+			return false;
+	}
+	return true;
+}
+
 /* --- checking again ---------------------------------------------------------------------------- */
 
 static int64_t amount_of(const struct rf_shape *s, int64_t resource)

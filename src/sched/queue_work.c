@@ -31,6 +31,7 @@ static void start(struct rf_queues *qs, struct rf_workload *w, int64_t members, 
 
 	w->members = members;
 	w->started = started;
+	w->news = qs->news;
 	w->end = w->shape->run_limit > 0 ? started + w->shape->run_limit : RF_QUEUE_NO_LIMIT;
 	w->bill = bill > 0 ? bill : rf_charge_bill(qs, w->shape, members);
 	w->prev = NULL;
@@ -217,21 +218,27 @@ static int new_work(struct rf_queues *qs, struct rf_queue *q, const struct rf_wo
 	return 0;
 }
 
-static void free_work(struct rf_queues *qs, struct rf_workload *w)
+static void drop_shape(struct rf_queues *qs, struct rf_shape *s)
 {
-	struct rf_shape *s = w->shape;
 	struct shape_key key = { s->leaf->serial, s->shape,
 				 s->min,	  s->size,
 				 s->run_limit,	  s->preemptible ? (s->stoppable ? 2 : 1) : 0 };
 
-	s->leaf->n_works--;
-	qs->n_works--;
-	free(w);
 	if (--s->refs > 0)
 		return;
 	rf_map_del(&qs->shapes, rf_str_n((const char *)&key, sizeof(key)));
 	rf_heap_done(&s->works);
 	free(s);
+}
+
+static void free_work(struct rf_queues *qs, struct rf_workload *w)
+{
+	struct rf_shape *s = w->shape;
+
+	s->leaf->n_works--;
+	qs->n_works--;
+	free(w);
+	drop_shape(qs, s);
 }
 
 int rf_queues_submit(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
@@ -243,6 +250,7 @@ int rf_queues_submit(struct rf_queues *qs, struct rf_queue *q, const struct rf_w
 		return -err->code;
 	want(w, 1);
 	qs->fair_stale = true;
+	qs->news++;
 	rf_order_add(qs, w);
 	*ret = w;
 	return 0;
@@ -262,6 +270,7 @@ int rf_queues_restore(struct rf_queues *qs, struct rf_queue *q, const struct rf_
 	rf_queues_settle_tree(qs, now);
 	started_ms = RF_MIN(RF_MAX(started_ms, 0), now);
 	start(qs, w, members, started_ms, RF_MIN(bill, UINT64_C(1) << 32), now);
+	qs->news++;
 	rf_order_path(qs, q);
 	*ret = w;
 	return 0;
@@ -296,9 +305,63 @@ int rf_queues_admit(struct rf_queues *qs, struct rf_workload *w, int64_t members
 	return 0;
 }
 
+/* The shape it runs as. Its own order is that of the old one until it is dropped from there. */
+static int run_as(struct rf_queues *qs, struct rf_workload *w, const struct rf_workload_spec *s,
+		  struct rf_shape **ret, struct rf_err *err)
+{
+	struct rf_shape *was = w->shape;
+	struct rf_workload_spec spec = { .id = w->id,
+					 .shape = s->shape,
+					 .min = s->min,
+					 .size = s->size,
+					 .preemptible = was->preemptible,
+					 .min_run_ms = was->stoppable ? 0 : w->min_run,
+					 .run_limit_ms = was->run_limit,
+					 .created_ms = w->created,
+					 .ask = s->ask,
+					 .n_ask = s->n_ask };
+	struct rf_workload *other;
+
+	if (new_work(qs, was->leaf, &spec, &other, err) < 0)
+		return -err->code;
+	*ret = other->shape;
+	other->shape->refs++; /* freeing the other one must not free it */
+	free_work(qs, other);
+	return 0;
+}
+
+int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct rf_workload_spec *s,
+		       int64_t members, int64_t now, struct rf_err *err)
+{
+	struct rf_shape *was = w->shape, *shape;
+	struct rf_queue *leaf = was->leaf;
+
+	rf_queues_settle_tree(qs, now);
+	if (w->members > 0 || members < s->min || members > s->size)
+		return rf_fail(err, RF_INVALID, "workload %llu: it runs, or not with %lld members",
+			       (unsigned long long)w->id, (long long)members);
+	if (run_as(qs, w, s, &shape, err) < 0)
+		return -err->code;
+	if (rf_charge_check(shape, members, NULL) != RF_WHY_RUNNING) {
+		drop_shape(qs, shape);
+		return rf_fail(err, RF_FORBIDDEN, "workload %llu: no quota for it there",
+			       (unsigned long long)w->id);
+	}
+	rf_ahead_admitted(qs, w, members, now);
+	want(w, -1);
+	rf_order_drop(qs, w);
+	w->shape = shape;
+	drop_shape(qs, was);
+	start(qs, w, members, now, 0, now);
+	leaf->turn = qs->round;
+	rf_order_path(qs, leaf);
+	return 0;
+}
+
 void rf_queues_remove(struct rf_queues *qs, struct rf_workload *w, int64_t now)
 {
 	rf_ahead_forget(qs, w);
+	qs->news++;
 	if (w->members == 0) {
 		want(w, -1);
 		qs->fair_stale = true;
@@ -350,6 +413,15 @@ int rf_queues_resize(struct rf_queues *qs, struct rf_workload *w, int64_t member
 	return 0;
 }
 
+void rf_workload_began(struct rf_workload *w, int64_t started_ms)
+{
+	if (w->members == 0 || started_ms < 0 || started_ms > TIME_MAX)
+		return;
+	if (w->shape->run_limit > 0 && w->end == w->started + w->shape->run_limit)
+		w->end = started_ms + w->shape->run_limit;
+	w->started = started_ms;
+}
+
 void rf_workload_ends(struct rf_workload *w, int64_t end_ms)
 {
 	w->end = end_ms >= 0 && end_ms <= TIME_MAX ? end_ms : RF_QUEUE_NO_LIMIT;
@@ -366,5 +438,8 @@ void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret)
 		.started_ms = w->started,
 		.end_ms = w->end,
 		.bill = w->bill,
+		.run_limit_ms = w->shape->run_limit,
+		.stoppable = w->shape->stoppable,
+		.backfilled = w->backfilled,
 	};
 }

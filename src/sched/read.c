@@ -1,12 +1,36 @@
 /* Kubernetes objects as facts for the model. What an object lacks is read in the direction that
  * does not place: no Ready condition is not ready, a card without memory is out of service. */
-#include "sched/sched.h"
+#include <stdarg.h>
+
+#include "gpu/models.h"
+#include "sched/read_private.h"
 
 #define PODS_DEFAULT 110	       /* what a kubelet allows when nothing is said */
 #define WHOLE_BYTES (INT64_C(1) << 52) /* more than any card has: nothing fits beside it */
 #define RESOURCES_MAX 32	       /* of a pod; each is looked for in every container */
 #define NODE_RESOURCES_MAX 128
-#define REQUIRED "requiredDuringSchedulingIgnoredDuringExecution"
+#define LABELS_MAX 256
+#define MODELS_MAX 16		       /* that a pod may name */
+#define GRACE_DEFAULT 30	       /* seconds, as Kubernetes has it */
+#define ISLANDS_MAX 128		       /* that a node may name; the rest is for cards that name none */
+
+#define GPU_MODEL "ringfence.io/gpu-model"
+#define NVLINK "ringfence.io/nvlink"
+#define PREEMPTIBLE "ringfence.io/preemptible"
+#define MIN_RUN "ringfence.io/min-run-seconds"
+#define QUEUE "ringfence.io/queue"
+#define POD_GROUP "ringfence.io/pod-group"
+
+void rd_unsupported(struct rf_arena *a, struct rf_sched_pod *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p->unsupported.n > 0)
+		return;
+	va_start(ap, fmt);
+	p->unsupported = rf_arena_vprintf(a, fmt, ap);
+	va_end(ap);
+}
 
 /* Nothing is worth less than nothing: a negative amount would be room that is not there. */
 static int64_t milli_of(const struct rf_json *v)
@@ -31,10 +55,11 @@ static int64_t whole_of(const struct rf_json *v)
 static bool is_counted_elsewhere(struct rf_str resource)
 {
 	return rf_str_is(resource, "cpu") || rf_str_is(resource, "memory") ||
-	       rf_str_is(resource, "pods") || rf_str_starts(resource, RF_LIT("ringfence.io/"));
+	       rf_str_is(resource, "pods") || rf_str_starts(resource, RF_LIT("ringfence.io/")) ||
+	       rf_str_starts(resource, RF_LIT(RF_RES_MIG_OTHER));
 }
 
-static struct rf_sched_pair *read_pairs(struct rf_arena *a, const struct rf_json *o, size_t *ret_n)
+struct rf_sched_pair *rd_pairs(struct rf_arena *a, const struct rf_json *o, size_t *ret_n)
 {
 	size_t n = rf_json_is(o, RF_JSON_OBJECT) ? o->n : 0;
 	struct rf_sched_pair *pairs = rf_arena_array(a, struct rf_sched_pair, RF_MAX(n, 1));
@@ -44,6 +69,20 @@ static struct rf_sched_pair *read_pairs(struct rf_arena *a, const struct rf_json
 						   rf_json_str(o->members[i].value) };
 	*ret_n = n;
 	return pairs;
+}
+
+int64_t rd_time(struct rf_str text)
+{
+	int64_t ms = 0;
+
+	return rf_time_parse(text, &ms, NULL) < 0 ? 0 : ms;
+}
+
+int64_t rd_rv(const struct rf_json *o)
+{
+	int64_t rv = 0;
+
+	return rf_str_int(rf_json_str_at(o, "metadata", "resourceVersion"), &rv, NULL) < 0 ? 0 : rv;
 }
 
 /* --- nodes ------------------------------------------------------------------------------- */
@@ -101,7 +140,7 @@ void rf_sched_read_node(struct rf_arena *a, const struct rf_json *node, struct r
 		.ready = is_ready(node) && !rf_json_at(node, "metadata", "deletionTimestamp"),
 		.cordoned = rf_json_is_true(rf_json_at(node, "spec", "unschedulable"))
 	};
-	ret->labels = read_pairs(a, rf_json_at(node, "metadata", "labels"), &ret->n_labels);
+	ret->labels = rd_pairs(a, rf_json_at(node, "metadata", "labels"), &ret->n_labels);
 	read_taints(a, rf_json_at(node, "spec", "taints"), ret);
 	read_more(a, have, ret);
 }
@@ -183,10 +222,9 @@ static void read_needs(struct rf_arena *a, const struct rf_json *spec, struct rf
 		for (size_t i = 0; all && i < rf_json_len(list); i++)
 			all = note_resources(rf_json_item(list, i), p);
 	}
-	if (!all && p->unsupported.n == 0)
-		p->unsupported = rf_arena_printf(
-			a, "asks for more than %d kinds of resources; ask for fewer",
-			RESOURCES_MAX);
+	if (!all)
+		rd_unsupported(a, p, "asks for more than %d kinds of resources; ask for fewer",
+			       RESOURCES_MAX);
 	p->cpu_milli = need_of_pod(spec, RF_LIT("cpu"));
 	p->memory = need_of_pod(spec, RF_LIT("memory"));
 	for (size_t i = 0; i < p->n_more; i++)
@@ -225,41 +263,78 @@ static bool is_daemon(const struct rf_json *meta)
 	return false;
 }
 
-static bool has_hard_spread(const struct rf_json *spec)
+/* Names beside the spec. One that cannot be understood is a demand all the same. */
+static struct rf_str note_of(const struct rf_json *meta, const char *key)
 {
-	const struct rf_json *list = rf_json_at(spec, "topologySpreadConstraints");
-
-	for (size_t i = 0; i < rf_json_len(list); i++) {
-		if (!rf_str_is(rf_json_str_at(rf_json_item(list, i), "whenUnsatisfiable"),
-			       "ScheduleAnyway"))
-			return true;
-	}
-	return false;
+	return rf_json_str_at(meta, "annotations", key);
 }
 
-/* Ignoring a hard demand would place a pod where its owner said it must not go. */
-static struct rf_str find_unsupported(const struct rf_json *spec)
+static void read_models(struct rf_arena *a, const struct rf_json *meta, struct rf_sched_pod *p)
 {
-	const char *required = REQUIRED;
-	const struct rf_json *affinity = rf_json_at(spec, "affinity");
-	const struct rf_json *nodes = rf_json_at(affinity, "nodeAffinity", required);
+	struct rf_str rest = note_of(meta, GPU_MODEL), one = RF_STR_EMPTY;
+	bool more = rest.n > 0, good = true;
+	size_t n = 0;
 
-	if (rf_json_len(rf_json_at(spec, "schedulingGates")) > 0)
-		return RF_LIT("spec.schedulingGates holds the pod back; remove the gates");
-	if ((rf_json_len(nodes) > 0 && only_node(nodes).n == 0) ||
-	    rf_json_len(rf_json_at(affinity, "podAffinity", required)) > 0 ||
-	    rf_json_len(rf_json_at(affinity, "podAntiAffinity", required)) > 0)
-		return RF_LIT("spec.affinity has required terms, which this scheduler does not "
-			      "honour; use "
-			      "spec.nodeSelector");
-	if (has_hard_spread(spec))
-		return RF_LIT("spec.topologySpreadConstraints has DoNotSchedule, which this "
-			      "scheduler does "
-			      "not honour; use ScheduleAnyway");
-	if (rf_json_len(rf_json_at(spec, "resourceClaims")) > 0)
-		return RF_LIT("spec.resourceClaims is not for tenants; ask by limits " RF_RES_GPU
-			      " or " RF_RES_GPU_MEMORY);
-	return RF_STR_EMPTY;
+	p->models = rest;
+	for (; more && n <= MODELS_MAX; n++) {
+		more = rf_str_cut(&rest, '|', &one);
+		good &= one.n > 0 && one.n <= 63 && rf_str_trim(one).n == one.n;
+		for (size_t i = 0; i < one.n; i++)
+			good &= one.p[i] >= ' ' && one.p[i] < 127;
+	}
+	if (!good || n > MODELS_MAX)
+		rd_unsupported(a, p, "annotation " GPU_MODEL " must name models of cards, such as H100|H200, at most %d",
+			       MODELS_MAX);
+}
+
+static void read_names(struct rf_arena *a, const struct rf_json *meta, struct rf_sched_pod *p)
+{
+	p->queue = rf_json_str_at(meta, "labels", QUEUE);
+	p->group = rf_json_str_at(meta, "labels", POD_GROUP);
+	if (p->queue.n > 0 && !rf_str_is_dns_label(p->queue))
+		rd_unsupported(a, p, "label " QUEUE " must be the name of a queue");
+	if (p->group.n > 0 && !rf_str_is_dns_label(p->group))
+		rd_unsupported(a, p, "label " POD_GROUP " must be the name of a PodGroup");
+}
+
+static void read_notes(struct rf_arena *a, const struct rf_json *meta, struct rf_sched_pod *p)
+{
+	struct rf_str link = note_of(meta, NVLINK), evict = note_of(meta, PREEMPTIBLE), run = note_of(meta, MIN_RUN);
+	int64_t seconds = 0;
+
+	read_models(a, meta, p);
+	p->one_island = link.n > 0;
+	if (link.n > 0 && !rf_str_is(link, "required"))
+		rd_unsupported(a, p, "annotation " NVLINK " must be required, or left out");
+	p->pinned = rf_str_is(evict, "false");
+	if (evict.n > 0 && !p->pinned && !rf_str_is(evict, "true"))
+		rd_unsupported(a, p, "annotation " PREEMPTIBLE " must be \"true\" or \"false\"");
+	if (run.n > 0 && (rf_str_int(run, &seconds, NULL) < 0 || seconds < 0 || seconds > RD_SECONDS_MAX)) {
+		rd_unsupported(a, p, "annotation " MIN_RUN " must be a whole number from 0 to 1000000000");
+		seconds = 0;
+	}
+	p->min_run_ms = seconds * 1000;
+}
+
+static int64_t seconds_of(const struct rf_json *v, int64_t otherwise)
+{
+	return RF_MIN(RF_MAX(rf_json_int(v, otherwise), 0), RD_SECONDS_MAX) * 1000;
+}
+
+/* When it was bound, as far as anybody wrote it down. */
+static int64_t started_of(const struct rf_json *pod)
+{
+	const struct rf_json *list = rf_json_at(pod, "status", "conditions");
+
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		const struct rf_json *c = rf_json_item(list, i);
+		int64_t ms = rd_time(rf_json_str_at(c, "lastTransitionTime"));
+
+		if (rf_str_is(rf_json_str_at(c, "type"), "PodScheduled") &&
+		    rf_str_is(rf_json_str_at(c, "status"), "True") && ms > 0)
+			return ms;
+	}
+	return rd_time(rf_json_str_at(pod, "status", "startTime"));
 }
 
 static int read_containers(struct rf_arena *a, const struct rf_json *list, struct rf_sched_pod *ret,
@@ -296,20 +371,6 @@ static void read_tolerations(struct rf_arena *a, const struct rf_json *list,
 	}
 }
 
-static int64_t time_of(struct rf_str text)
-{
-	int64_t ms = 0;
-
-	return rf_time_parse(text, &ms, NULL) < 0 ? 0 : ms;
-}
-
-static int64_t rv_of(const struct rf_json *o)
-{
-	int64_t rv = 0;
-
-	return rf_str_int(rf_json_str_at(o, "metadata", "resourceVersion"), &rv, NULL) < 0 ? 0 : rv;
-}
-
 int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_sched_pod *ret,
 		      struct rf_err *err)
 {
@@ -320,20 +381,34 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		.uid = rf_json_str_at(meta, "uid"),
 		.ns = rf_json_str_at(meta, "namespace"),
 		.name = rf_json_str_at(meta, "name"),
-		.rv = rv_of(pod),
+		.rv = rd_rv(pod),
 		.node = rf_json_str_at(spec, "nodeName"),
 		.ended = !rf_pod_counts(pod),
 		.deleting = rf_json_str_at(meta, "deletionTimestamp").n > 0,
 		.priority = rf_json_int(rf_json_at(spec, "priority"), 0),
-		.created_ms = time_of(rf_json_str_at(meta, "creationTimestamp")),
+		.created_ms = rd_time(rf_json_str_at(meta, "creationTimestamp")),
 		.os = rf_json_str_at(spec, "os", "name"),
 		.daemon = is_daemon(meta),
-		.only_node = only_node(rf_json_at(spec, "affinity", "nodeAffinity", REQUIRED)),
-		.unsupported = find_unsupported(spec)
+		.only_node = only_node(rf_json_at(spec, "affinity", "nodeAffinity", RD_REQUIRED)),
+		.gated = rf_json_len(rf_json_at(spec, "schedulingGates")) > 0,
+		.run_limit_ms = seconds_of(rf_json_at(spec, "activeDeadlineSeconds"), 0),
+		.grace_ms = seconds_of(rf_json_at(spec, "terminationGracePeriodSeconds"), GRACE_DEFAULT),
+		.started_ms = started_of(pod)
 	};
+	if (rf_json_len(rf_json_at(spec, "resourceClaims")) > 0)
+		rd_unsupported(a, ret, "spec.resourceClaims is not for tenants; ask by limits " RF_RES_GPU
+				       " or " RF_RES_GPU_MEMORY);
+	ret->labels = rd_pairs(a, rf_json_at(meta, "labels"), &ret->n_labels);
+	if (ret->n_labels > LABELS_MAX) {
+		ret->n_labels = LABELS_MAX;
+		rd_unsupported(a, ret, "has more than %d labels; remove some", LABELS_MAX);
+	}
+	read_names(a, meta, ret);
+	read_notes(a, meta, ret);
+	rd_affinity(a, spec, ret);
 	ret->more = rf_arena_array(a, struct rf_sched_amount, RESOURCES_MAX);
 	read_needs(a, spec, ret);
-	ret->selector = read_pairs(a, rf_json_at(spec, "nodeSelector"), &ret->n_selector);
+	ret->selector = rd_pairs(a, rf_json_at(spec, "nodeSelector"), &ret->n_selector);
 	read_tolerations(a, rf_json_at(spec, "tolerations"), ret);
 	if (rf_gpu_ask_of_pod(pod, &sum, err) < 0)
 		return -RF_INVALID;
@@ -369,6 +444,42 @@ static bool asks_whole(const struct rf_json *claim, const struct rf_json *result
 	return rf_json_at(result, "consumedCapacity", "memory") == NULL;
 }
 
+static bool speaks_of(const struct rf_json *config, struct rf_str request)
+{
+	const struct rf_json *list = rf_json_at(config, "requests");
+
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		if (rf_str_eq(rf_json_str(rf_json_item(list, i)), request))
+			return rf_str_is(rf_json_str_at(config, "opaque", "driver"), RF_DRIVER);
+	}
+	return false;
+}
+
+/* Slices say where they are in the allocation's config for their request: {profile, starts}, a start for
+ * each of its results in turn. One that does not is taken for the whole card. */
+static void read_slice(const struct rf_json *claim, struct rf_sched_claim *c, struct rf_sched_grant *g)
+{
+	const struct rf_json *list = rf_json_at(claim, "status", "allocation", "devices", "config");
+	size_t nth = 0;
+
+	for (const struct rf_sched_grant *o = c->grants; o < g; o++)
+		nth += rf_str_eq(o->container, g->container);
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		const struct rf_json *config = rf_json_item(list, i),
+				     *says = rf_json_at(config, "opaque", "parameters");
+		struct rf_str profile = rf_json_str_at(says, "profile");
+		int64_t start = rf_json_int(rf_json_item(rf_json_at(says, "starts"), nth), -1);
+
+		if (!speaks_of(config, g->container) || profile.n == 0 || profile.n > 31 || start < 0 ||
+		    start >= RF_MIG_MEMORY_SLICES)
+			continue;
+		g->profile = profile;
+		g->start = start;
+		g->whole = false;
+		return;
+	}
+}
+
 static void read_result(const struct rf_json *claim, const struct rf_json *r,
 			struct rf_sched_claim *c)
 {
@@ -388,6 +499,7 @@ static void read_result(const struct rf_json *claim, const struct rf_json *r,
 				      .milli = milli != NULL   ? whole_of(milli)
 					       : bytes != NULL ? 0
 							       : 1000 };
+	read_slice(claim, c, g);
 }
 
 void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
@@ -400,7 +512,7 @@ void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
 	*ret = (struct rf_sched_claim){
 		.ns = rf_json_str_at(meta, "namespace"),
 		.name = rf_json_str_at(meta, "name"),
-		.rv = rv_of(claim),
+		.rv = rd_rv(claim),
 		.pod_uid = owner_pod(claim),
 		.node = RF_STR_EMPTY,
 		.tenant = rf_json_str_at(meta, "annotations", RF_TENANT_LABEL),
@@ -430,7 +542,21 @@ static struct rf_str fault_of(struct rf_arena *a, const struct rf_json *device, 
 	return memory > 0 ? RF_STR_EMPTY : RF_LIT("reports no memory");
 }
 
-static void read_device(struct rf_arena *a, const struct rf_json *d, struct rf_sched_device *to)
+/* Cards that say nothing are joined to no other, and are not cut into slices: who relies on it may be told
+ * no, not find out. nth: of its pool. */
+static void read_place(const struct rf_json *d, size_t nth, struct rf_sched_device *to)
+{
+	struct rf_str mig = rf_json_str_at(d, "attributes", "migMode", "string");
+	int64_t island = rf_json_int(rf_json_at(d, "attributes", "nvlinkIsland", "int"), -1),
+		numa = rf_json_int(rf_json_at(d, "attributes", "numaNode", "int"), 0);
+
+	to->island = island >= 0 && island < ISLANDS_MAX ? (uint8_t)island : (uint8_t)(255 - nth % ISLANDS_MAX);
+	to->numa = numa >= 0 && numa <= UINT8_MAX ? (uint8_t)numa : 0;
+	to->sliced = rf_str_is(mig, "enabled");
+	to->fixed = !to->sliced && !rf_str_is(mig, "dynamic");
+}
+
+static void read_device(struct rf_arena *a, const struct rf_json *d, size_t nth, struct rf_sched_device *to)
 {
 	const struct rf_json *milli = rf_json_at(d, "capacity", "compute", "value");
 
@@ -439,6 +565,7 @@ static void read_device(struct rf_arena *a, const struct rf_json *d, struct rf_s
 	to->memory = whole_of(rf_json_at(d, "capacity", "memory", "value"));
 	to->milli = milli != NULL ? whole_of(milli) : 1000;
 	to->fault = fault_of(a, d, to->memory);
+	read_place(d, nth, to);
 }
 
 /* A pool is its node's, and named after it: a slice that says otherwise speaks of somebody else's
@@ -479,8 +606,8 @@ bool rf_sched_read_pool(struct rf_arena *a, const struct rf_json *const *slices,
 		here++;
 		expected =
 			rf_json_int(rf_json_at(slices[i], "spec", "pool", "resourceSliceCount"), 1);
-		for (size_t k = 0; k < rf_json_len(devices); k++)
-			read_device(a, rf_json_item(devices, k), &all[count++]);
+		for (size_t k = 0; k < rf_json_len(devices); k++, count++)
+			read_device(a, rf_json_item(devices, k), count, &all[count]);
 	}
 	if (here < expected)
 		return false;

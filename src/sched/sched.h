@@ -1,10 +1,5 @@
-/* sched: where pods go. A model is told what exists (nodes, cards, tenants, pods, claims), and a
- * cycle says what to do about each pending pod. Pure: no clock, no network, no randomness; the same
- * facts in any order give the same decisions. Integers only: bytes, thousandths, counts.
- *
- * Records are copied when told. Telling the same thing again replaces it; what carries a
- * resourceVersion is not replaced by an older one, so that a caller may tell the model what it just
- * wrote before the server's watch repeats it. */
+/* sched: where pods go. The facts (nodes, cards, tenants, pods, claims, gangs, queues, budgets) that the core
+ * (core.h) is told, and how they are read from Kubernetes objects. Integers only: bytes, thousandths, counts. */
 #ifndef RF_SCHED_H
 #define RF_SCHED_H
 
@@ -93,7 +88,10 @@ struct rf_sched_near {
 struct rf_sched_spread {
 	struct rf_str topology;
 	int64_t max_skew, min_domains;
-	struct rf_sched_term labels;
+	struct rf_sched_term labels; /* of the pod's namespace; n 0: none, unless any */
+	bool any;
+	bool any_node;	  /* nodeAffinityPolicy Ignore: also nodes where the pod may not go */
+	bool heed_taints; /* nodeTaintsPolicy Honor: not nodes with a taint it does not tolerate */
 };
 
 struct rf_sched_pod {
@@ -151,7 +149,10 @@ struct rf_sched_group {
 
 struct rf_sched_quota {
 	struct rf_str resource; /* "cards", "cards/<model>", "share-bytes", "share-milli", "mig/<profile>", "cpu", "memory" */
-	int64_t guaranteed, limit, lending, borrowing; /* -1: not given (0, none, all, any) */
+	/* -1: not given (0, none, all, any). A tenant's own queue and what belongs to a tenant: a limit of
+	 * "mig/..." that is not given is 0, because a Tenant's quota does not speak of slices: who has none
+	 * must not get them by accident. */
+	int64_t guaranteed, limit, lending, borrowing;
 };
 
 /* Queues form a tree. A leaf belongs to one tenant, whose pods alone may wait there; a queue above others to
@@ -191,53 +192,6 @@ struct rf_sched_claim {
 	size_t n_grants;
 };
 
-struct rf_sched;
-struct rf_sched *rf_sched_new(void);
-void rf_sched_free(struct rf_sched *s);
-RF_DEFINE_AUTO_PTR(sched);
-
-void rf_sched_put_node(struct rf_sched *s, const struct rf_sched_node *n);
-void rf_sched_del_node(struct rf_sched *s, struct rf_str name);
-/* All cards of a node, at once. */
-void rf_sched_put_devices(struct rf_sched *s, struct rf_str node,
-			  const struct rf_sched_device *devices, size_t n);
-/* Its quota holds for what its claims hold together; what is allocated already stays. */
-void rf_sched_put_tenant(struct rf_sched *s, const struct rf_tenant *t);
-void rf_sched_del_tenant(struct rf_sched *s, struct rf_str name);
-/* tenant empty: a namespace that belongs to no tenant. */
-void rf_sched_put_namespace(struct rf_sched *s, struct rf_str name, struct rf_str tenant);
-void rf_sched_del_namespace(struct rf_sched *s, struct rf_str name);
-void rf_sched_put_pod(struct rf_sched *s, const struct rf_sched_pod *p);
-void rf_sched_del_pod(struct rf_sched *s, struct rf_str uid);
-void rf_sched_put_claim(struct rf_sched *s, const struct rf_sched_claim *c);
-void rf_sched_del_claim(struct rf_sched *s, struct rf_str ns, struct rf_str name);
-
-/* --- decisions --------------------------------------------------------------------------- */
-
-enum rf_sched_verdict {
-	RF_SCHED_BIND,	  /* to node, with these grants (none: no GPU asked for) */
-	RF_SCHED_WAIT,	  /* reason says why, and what to do */
-	RF_SCHED_RELEASE, /* its claim points at what is no longer there: delete the claim, plan
-			     anew */
-};
-
-struct rf_sched_decision {
-	enum rf_sched_verdict verdict;
-	struct rf_str uid, ns, name; /* the pod */
-	struct rf_str tenant;
-	struct rf_str node;
-	bool promised; /* the claim is allocated already: only bind */
-	struct rf_sched_grant *grants;
-	size_t n_grants;
-	struct rf_str reason;
-};
-
-/* One decision per pending pod, in the order to carry them out: promises first, then by creation
- * time and uid; a tenant's own pods trade places by priority, which cannot pass another tenant's.
- * Each decision counts on those before it. Everything returned lives in the arena. */
-void rf_sched_cycle(const struct rf_sched *s, struct rf_arena *a, struct rf_sched_decision **ret,
-		    size_t *ret_n);
-
 /* --- reading Kubernetes objects ---------------------------------------------------------- */
 
 /* Strings point into the object or the arena. */
@@ -247,6 +201,13 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		      struct rf_err *err);
 void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
 			 struct rf_sched_claim *ret);
+/* A PodGroup, a Queue: RF_INVALID with what is wrong (admission refuses such). */
+int rf_sched_read_group(struct rf_arena *a, const struct rf_json *group, struct rf_sched_group *ret,
+			struct rf_err *err);
+int rf_sched_read_queue(struct rf_arena *a, const struct rf_json *queue, struct rf_sched_queue *ret,
+			struct rf_err *err);
+/* A PodDisruptionBudget. */
+void rf_sched_read_budget(struct rf_arena *a, const struct rf_json *budget, struct rf_sched_budget *ret);
 /* Whose cards a ResourceSlice speaks of: the node's name; empty for slices that are not ours. */
 struct rf_str rf_sched_slice_node(const struct rf_json *slice);
 /* The cards of one node from all its slices: those of the newest generation of its pool. False

@@ -24,7 +24,7 @@ static struct rf_queues_config config(void)
 					  .half_life_ms = 24 * HOUR,
 					  .entry_ms = 60000,
 					  .reserve_after_ms = 1000,
-					  .reserve_members = 8,
+					  .reserve_amount = 8,
 					  .reserve_most = 4 };
 }
 
@@ -1163,6 +1163,46 @@ static void submit_limited(struct rf_queues *qs, struct rf_queue *q, int64_t car
 	assert_int_equal(rf_queues_submit(qs, q, &s, &w, &err), 0);
 }
 
+/* Reservations are beyond the order of the queues, so who has had its share gets none, for a time. */
+static void who_has_had_its_share_waits_with_its_gangs(void **state)
+{
+	struct rf_queues_config c = config();
+	struct rf_queues *made = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_queue *a, *b;
+	struct rf_workload *w, *first, *second, *other;
+	int64_t start = 0;
+
+	c.reserve_overdue_ms = 60000;
+	assert_int_equal(rf_queues_new(&c, &made, &err), 0);
+	rf_auto_ptr(queues) qs = made;
+	a = put(qs, "a", "", 0, NONE);
+	b = put(qs, "b", "", 0, NONE);
+	capacity(qs, 10);
+	last_id = 0;
+	w = submit_gang(qs, a, 10, 10, 100000, true);
+	assert_int_equal(rf_queues_admit(qs, w, 10, 0, &err), 0);
+	first = submit_gang(qs, a, 9, 9, 5000, true);
+	second = submit_gang(qs, a, 8, 8, 5000, true);
+	assert_int_equal(rf_queues_plan_ahead(qs, 2000, NULL, NULL), 1); /* nobody else is there */
+	assert_true(rf_workload_reserved(qs, first, &start));
+	rf_queues_remove(qs, first, 2000);
+	first = submit_gang(qs, a, 9, 9, 5000, true);
+	other = submit_gang(qs, b, 8, 8, 5000, true);
+	assert_int_equal(rf_queues_plan_ahead(qs, 4000, NULL, NULL), 1);
+	assert_true(rf_workload_reserved(qs, other, &start));
+	assert_false(rf_workload_reserved(qs, first, &start));
+	assert_int_equal(rf_queues_plan_ahead(qs, 61000, NULL, NULL), 2); /* overdue */
+	assert_true(rf_workload_reserved(qs, first, &start));
+	rf_queues_remove(qs, w, 62000);
+	assert_int_equal(rf_queues_admit(qs, first, 9, 62000, &err), 0);
+	assert_int_equal(rf_queues_plan_ahead(qs, 63000, NULL, NULL), 1); /* one in such a time */
+	assert_false(rf_workload_reserved(qs, second, &start));
+	assert_int_equal(rf_queues_plan_ahead(qs, 122000, NULL, NULL), 2);
+	assert_true(rf_workload_reserved(qs, second, &start));
+	counts(qs);
+}
+
 /* Small jobs keep coming, end when they said or earlier, and fill every gap; the gang starts no later
  * than it was told at first. */
 static void reservations_are_kept(void **state)
@@ -1377,6 +1417,7 @@ int main(void)
 		T(large_gangs_are_reserved_for),
 		T(what_is_left_over_may_be_used),
 		T(backfill_that_can_be_stopped_is),
+		T(who_has_had_its_share_waits_with_its_gangs),
 		T(reservations_are_kept),
 		T(reasons_name_nobody_else),
 		T(a_restart_finds_the_same_books),

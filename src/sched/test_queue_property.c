@@ -161,7 +161,7 @@ static int64_t sum_of(struct world *w, int q, int r)
 	int64_t sum = o->guaranteed;
 
 	if (sum == -1 && is_leaf(w, q))
-		sum = resources[r].free_by_default ? NONE : 0;
+		sum = resources[r].free_by_default && o->borrowing == NONE ? NONE : 0;
 	else if (sum == -1) {
 		sum = 0;
 		for (int i = 0; i < QUEUES; i++)
@@ -921,7 +921,7 @@ static bool make_world(struct world *w, bool deep)
 					    .entry_ms = 100,
 					    .refresh_ms = 200,
 					    .reserve_after_ms = 100,
-					    .reserve_members = 4,
+					    .reserve_amount = 4,
 					    .reserve_most = 3 };
 	struct rf_err err = RF_ERR_INIT;
 

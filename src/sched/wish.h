@@ -10,7 +10,8 @@
 
 struct rf_wishes;
 struct rf_wishes *rf_wishes_new(struct rf_fleet *f);
-void rf_wishes_free(struct rf_wishes *w);
+void rf_wishes_free(struct rf_wishes *w); /* before the fleet */
+RF_DEFINE_AUTO_PTR(wishes);
 
 /* node: the fleet's handle. */
 void rf_wishes_put_node(struct rf_wishes *w, uint32_t node, const struct rf_sched_node *n);
@@ -20,23 +21,30 @@ void rf_wishes_del_node(struct rf_wishes *w, uint32_t node);
 struct rf_wish;
 struct rf_wish *rf_wish_of(struct rf_wishes *w, const struct rf_sched_pod *p, struct rf_str tenant);
 void rf_wish_drop(struct rf_wishes *w, struct rf_wish *wish);
-/* What such a pod asks for besides cards and place: equal for equal wishes, for request classes. */
+/* What such a pod asks for besides cards and place: equal for equal wishes, for request classes. A pod's labels
+ * count only where a pod of its tenant speaks of them, so that it may change when such a pod comes or goes:
+ * whenever rf_wishes_turn moves on, some did. */
 uint64_t rf_wish_id(const struct rf_wish *wish);
-/* Depends on other pods, or on resources counted by name: its class must be asked for before each placement. */
+uint64_t rf_wishes_turn(const struct rf_wishes *w);
+/* Depends on other pods, or on resources counted by name: its class must be asked for before each placement.
+ * May change with rf_wishes_turn, too: a pod came that keeps this one away. */
 bool rf_wish_moves(const struct rf_wish *wish);
-/* Where it may go now. preferred: where its preferences hold as well (try it first if there are any). The
- * class of a wish that moves is valid until the next call for one that moves. */
+/* Where it may go now. preferred: of these, where most of its preferences hold, by their weights (try it first
+ * if there are any; may be no node at all). The class of a wish that moves is valid until the next call for one
+ * that moves; a preferred one until a node changes. May be asked inside a mark of the fleet. */
 uint32_t rf_wish_class(struct rf_wishes *w, struct rf_wish *wish, bool preferred);
 bool rf_wish_prefers(const struct rf_wish *wish);
 
-/* A pod of this wish runs there, or does not any more: counts for the others'. */
+/* A pod of this wish runs there, or does not any more: counts for the others'. Not undone by the fleet's
+ * rollback: that is the caller's. The wish stays while a pod of it is on. */
 void rf_wish_on(struct rf_wishes *w, struct rf_wish *wish, uint32_t node);
 void rf_wish_off(struct rf_wishes *w, struct rf_wish *wish, uint32_t node);
 
 /* Domains of a label's key, by node handle; RF_FLEET_NONE: the node has no such label. Valid until a node changes. */
 const uint32_t *rf_wishes_domains(struct rf_wishes *w, struct rf_str key, size_t *ret_n);
 
-/* Moves on when something changed that may help this wish. */
+/* Moves on when something changed that may help this wish. Changes of its class count here, and not in
+ * rf_fleet_version: one that was refused is refused again as long as both read the same. */
 uint64_t rf_wish_version(const struct rf_wishes *w, const struct rf_wish *wish);
 
 /* Nodes by why they will not do, the first reason of each. */

@@ -246,6 +246,21 @@ static bool same_spec(const struct rf_json *a, const struct rf_json *b)
 	return rf_str_eq(rf_buf_str(&x), rf_buf_str(&y));
 }
 
+/* Whose queue is charged, and which gang it belongs to. */
+static int check_same_place(const struct rf_json *old, const struct rf_json *pod, struct rf_err *err)
+{
+	static const char *const labels[] = { RF_QUEUE_LABEL, RF_GROUP_LABEL };
+
+	for (size_t i = 0; i < RF_COUNT(labels); i++)
+		if (!rf_str_eq(rf_json_str_at(old, "metadata", "labels", labels[i]),
+			       rf_json_str_at(pod, "metadata", "labels", labels[i])))
+			return rf_fail(err, RF_FORBIDDEN,
+				       "the label %s of a pod that asks for GPUs cannot be changed; "
+				       "delete it and create it anew",
+				       labels[i]);
+	return 0;
+}
+
 int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod, struct rf_err *err)
 {
 	struct rf_gpu_ask was = { 0 }, is = { 0 };
@@ -258,12 +273,15 @@ int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod,
 	if (rf_gpu_ask_any(&was) && !rf_str_eq(burst_of(old), burst_of(pod)) &&
 	    check_burst(pod, err) < 0)
 		return -err->code;
+	if (rf_gpu_ask_any(&was) && check_same_place(old, pod, err) < 0)
+		return -err->code;
 	if (same_spec(old, pod))
 		return 0;
 	if (rf_gpu_ask_of_pod(pod, &is, err) < 0)
 		return -err->code;
 	if (is.cards != was.cards || is.share_bytes != was.share_bytes ||
-	    is.share_milli != was.share_milli)
+	    is.share_milli != was.share_milli || is.slices != was.slices ||
+	    !rf_str_eq(is.profile, was.profile))
 		return rf_fail(err, RF_FORBIDDEN,
 			       "what a pod asks of GPUs cannot be changed; delete it and create it "
 			       "anew");

@@ -1,4 +1,5 @@
 /* What a pod asks of GPUs, read from its containers' limits. */
+#include "gpu/models.h"
 #include "tenant/tenant.h"
 
 #define CARDS_MAX 1024
@@ -86,6 +87,44 @@ static bool is_other(struct rf_str key)
 	return false;
 }
 
+/* --- slices ------------------------------------------------------------------------------ */
+
+/* Resource names have no '+': the driver's "1g.10gb+me" is "1g.10gb.me" there. */
+static bool names_profile(struct rf_str asked, const char *name)
+{
+	if (asked.n != strlen(name))
+		return false;
+	for (size_t i = 0; i < asked.n; i++) {
+		if (asked.p[i] != (name[i] == '+' ? '.' : name[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Cards of other models cannot be cut into slices: nobody would know where these are. */
+static const char *find_profile(struct rf_str asked)
+{
+	const struct rf_gpu_model *m = NULL;
+
+	for (size_t i = 0; (m = rf_gpu_model_at(i)) != NULL; i++) {
+		for (size_t k = 0; k < m->n_mig; k++) {
+			if (names_profile(asked, m->mig[k].name))
+				return m->mig[k].name;
+		}
+	}
+	return NULL;
+}
+
+/* Of a resource's name: the profile, empty if it is no slice's. */
+static struct rf_str profile_of(struct rf_str resource)
+{
+	if (rf_str_starts(resource, RF_LIT(RF_RES_MIG)))
+		return rf_str_skip(resource, sizeof(RF_RES_MIG) - 1);
+	if (rf_str_starts(resource, RF_LIT(RF_RES_MIG_OTHER)))
+		return rf_str_skip(resource, sizeof(RF_RES_MIG_OTHER) - 1);
+	return RF_STR_EMPTY;
+}
+
 /* --- one container ----------------------------------------------------------------------- */
 
 /* A container, for messages: `container "train"`. */
@@ -157,6 +196,7 @@ static int check_names(const struct rf_json *owner, const char *list, struct rf_
 
 		for (size_t k = 0; k < RF_COUNT(resources); k++)
 			known |= rf_str_is(key, resources[k]);
+		known |= profile_of(key).n > 0; /* looked at later */
 		if (!known)
 			return rf_fail(
 				err, RF_INVALID,
@@ -212,6 +252,70 @@ static int read_cards(const struct rf_json *c, struct rf_gpu_ask *ask, struct rf
 	return 0;
 }
 
+static int add_slices(const struct rf_json *c, struct rf_str resource, struct rf_gpu_ask *ask,
+		      struct rf_err *err)
+{
+	const char *profile = find_profile(profile_of(resource));
+	char name[64] = "";
+	int64_t n = 0;
+
+	if (resource.n < sizeof(name))
+		memcpy(name, resource.p, resource.n);
+	if (profile == NULL || name[0] == '\0')
+		return rf_fail(err, RF_INVALID,
+			       "container \"%.*s\": %.*s: no card that ringfence knows has that MIG profile; "
+			       "write one as in " RF_RES_MIG "1g.10gb",
+			       RF_STR(rf_json_str_at(c, "name")), (int)RF_MIN(resource.n, 200), resource.p);
+	if (read_limit(c, name, CARDS_MAX, &n, err) < 0)
+		return -err->code;
+	if (n == 0)
+		return 0;
+	if (ask->slices > 0)
+		return bad(err, c, name, "slices are asked for by one name and of one profile; remove the others");
+	ask->slices = n;
+	ask->profile = rf_str(profile);
+	return 0;
+}
+
+/* Somebody else's manifest may spell out that it asks for none, of whatever. */
+static bool is_none(const struct rf_json_member *m)
+{
+	int64_t n = -1;
+
+	return !rf_str_starts(m->key, RF_LIT(PREFIX)) && read_whole(m->value, 0, &n) == 0;
+}
+
+static int read_slices(const struct rf_json *c, struct rf_gpu_ask *ask, struct rf_err *err)
+{
+	const struct rf_json *limits = rf_json_at(c, "resources", "limits"),
+			     *requests = rf_json_at(c, "resources", "requests");
+
+	for (size_t i = 0; rf_json_is(limits, RF_JSON_OBJECT) && i < limits->n; i++) {
+		const struct rf_json_member *m = &limits->members[i];
+
+		if (profile_of(m->key).n > 0 && !is_none(m) && add_slices(c, m->key, ask, err) < 0)
+			return -err->code;
+	}
+	for (size_t i = 0; rf_json_is(requests, RF_JSON_OBJECT) && i < requests->n; i++) {
+		const struct rf_json_member *m = &requests->members[i];
+
+		/* Beside a limit it was looked at. */
+		if (profile_of(m->key).n > 0 && !is_none(m) && rf_json_get(limits, m->key) == NULL)
+			return bad(err, c, "MIG slices",
+				   "the request must equal the limit; set the limit and leave the request out");
+	}
+	return 0;
+}
+
+static int check_one_way(const struct rf_json *c, const struct rf_gpu_ask *ask, struct rf_err *err)
+{
+	if (ask->slices == 0 || (ask->cards == 0 && ask->share_bytes == 0))
+		return 0;
+	return bad(err, c, ask->cards > 0 ? ask->name : RF_RES_GPU_MEMORY,
+		   "a container asks for whole cards, for a share or for MIG slices, for one of these; "
+		   "remove the others");
+}
+
 int rf_gpu_ask_of_container(const struct rf_json *container, struct rf_gpu_ask *ret,
 			    struct rf_err *err)
 {
@@ -224,7 +328,8 @@ int rf_gpu_ask_of_container(const struct rf_json *container, struct rf_gpu_ask *
 	    check_names(container, "requests", err) < 0 || read_cards(container, &ask, err) < 0 ||
 	    read_limit(container, RF_RES_GPU_MEMORY, BYTES_MAX, &ask.share_bytes, err) < 0 ||
 	    read_limit(container, RF_RES_GPU_COMPUTE, 100, &percent, err) < 0 ||
-	    check_ask(container, &ask, percent, err) < 0)
+	    check_ask(container, &ask, percent, err) < 0 ||
+	    read_slices(container, &ask, err) < 0 || check_one_way(container, &ask, err) < 0)
 		return -err->code;
 	ask.share_milli = percent * 10;
 	*ret = ask;
@@ -247,7 +352,8 @@ static bool mentions_gpu(const struct rf_json *owner)
 			if (rf_str_starts(m->key, RF_LIT(PREFIX)))
 				return true;
 			/* Other people's manifests spell out that they ask for none. */
-			if (is_other(m->key) && (read_whole(m->value, 0, &n) < 0 || n != 0))
+			if ((is_other(m->key) || profile_of(m->key).n > 0) &&
+			    (read_whole(m->value, 0, &n) < 0 || n != 0))
 				return true;
 		}
 	}
@@ -297,6 +403,10 @@ int rf_gpu_ask_of_pod(const struct rf_json *pod, struct rf_gpu_ask *ret, struct 
 		sum.cards += one.cards;
 		sum.share_bytes += one.share_bytes;
 		sum.share_milli += one.share_milli;
+		if (one.slices > 0)
+			sum.profile = sum.slices == 0 || rf_str_eq(sum.profile, one.profile) ? one.profile :
+											       RF_STR_EMPTY;
+		sum.slices += one.slices;
 	}
 	*ret = sum;
 	return 0;
@@ -308,6 +418,13 @@ int rf_tenant_allows(const struct rf_tenant *t, const struct rf_json *pod,
 	bool shares =
 		t->isolation == RF_ISOLATION_SHARE || t->isolation == RF_ISOLATION_COOPERATIVE;
 
+	if (ask->slices > 0 && !shares && t->isolation != RF_ISOLATION_SLICE)
+		return rf_fail(err, RF_FORBIDDEN,
+			       "pod %.*s: asks for MIG slices, and tenant %.*s has isolation %s, which puts "
+			       "nobody else on its cards; ask for whole cards (%s), or have the administrator "
+			       "set isolation slice in Tenant %.*s",
+			       RF_STR(rf_json_str_at(pod, "metadata", "name")), RF_STR(t->name),
+			       rf_isolation_name(t->isolation), RF_RES_GPU, RF_STR(t->name));
 	if (ask->share_bytes == 0 || shares)
 		return 0;
 	return rf_fail(

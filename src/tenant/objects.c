@@ -86,13 +86,36 @@ static struct rf_json *quota_of(struct rf_arena *a, const struct rf_tenant *t, s
 		ns, labels(a, t), hard);
 }
 
+static void set_amount(struct rf_arena *a, struct rf_json *o, const char *field, int64_t n)
+{
+	bool cores = rf_str_is(rf_json_str_at(o, "name"), "cpu");
+
+	if (n >= 0)
+		rf_json_set(a, o, rf_str(field), rf_json_make(a, "%D", cores ? n / 1000 : n));
+}
+
 static struct rf_json *queue_of(struct rf_arena *a, const struct rf_tenant *t)
 {
+	struct rf_json *list = rf_json_array(a), *spec = NULL;
+
+	for (size_t i = 0; i < t->n_queue_amounts; i++) {
+		const struct rf_queue_amount *q = &t->queue_amounts[i];
+		struct rf_json *o = rf_json_make(a, "{'name':%S}", q->name);
+
+		set_amount(a, o, "guaranteed", q->guaranteed);
+		set_amount(a, o, "limit", q->limit);
+		set_amount(a, o, "lendingLimit", q->lending);
+		set_amount(a, o, "borrowingLimit", q->borrowing);
+		rf_json_push(a, list, o);
+	}
+	spec = rf_json_make(a, "{'tenant':%S,'weight':%D,'resources':%j}", t->name, t->queue_weight, list);
+	if (t->queue_parent.n > 0)
+		rf_json_set_str(a, spec, "parent", t->queue_parent);
 	return rf_json_make(
 		a,
 		"{'apiVersion':'ringfence.io/v1alpha1','kind':'Queue','metadata':{'name':%S,"
-		"'labels':%j},'spec':{'weight':%D}}",
-		t->name, labels(a, t), t->queue_weight);
+		"'labels':%j},'spec':%j}",
+		t->name, labels(a, t), spec);
 }
 
 struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant,

@@ -207,15 +207,83 @@ static int read_quota(const struct reader *r, const struct rf_json *q)
 	return read_amount(r, get(q, "pods"), "spec.quota.pods", 0, COUNT_MAX, &r->t->quota_pods);
 }
 
+/* --- its queue ---------------------------------------------------------------------------- */
+
+static struct rf_queue_amount *amount_of(struct rf_tenant *t, const char *name)
+{
+	for (size_t i = 0; i < t->n_queue_amounts; i++) {
+		if (rf_str_is(t->queue_amounts[i].name, name))
+			return &t->queue_amounts[i];
+	}
+	t->queue_amounts[t->n_queue_amounts] = (struct rf_queue_amount){ rf_str(name), -1, -1, -1, -1 };
+	return &t->queue_amounts[t->n_queue_amounts++];
+}
+
+/* What is guaranteed in short and what the quota allows, in the queue's own words. */
+static int join_amount(const struct reader *r, const char *name, const char *field, int64_t guaranteed,
+		       int64_t quota)
+{
+	struct rf_queue_amount *q = amount_of(r->t, name);
+
+	if (guaranteed >= 0 && q->guaranteed >= 0)
+		return bad(r, field, "is given in spec.queue.resources, too; keep one of the two");
+	if (guaranteed >= 0)
+		q->guaranteed = guaranteed;
+	q->limit = q->limit >= 0 ? RF_MIN(q->limit, quota) : quota;
+	if (q->guaranteed > q->limit)
+		return rf_fail(r->err, RF_INVALID,
+			       "tenant %.*s: %s: guarantees %lld where its quota or limit is %lld; raise "
+			       "spec.quota or guarantee less",
+			       RF_STR(r->t->name), field, (long long)q->guaranteed, (long long)q->limit);
+	return 0;
+}
+
+static int read_guaranteed(const struct reader *r, const struct rf_json *g)
+{
+	static const char *const members[] = { "gpus", "gpuMemory", NULL };
+	int64_t gpus = -1, bytes = -1;
+
+	if (only(r, g, "spec.queue.guaranteed", members) < 0 ||
+	    read_amount(r, get(g, "gpus"), "spec.queue.guaranteed.gpus", 0, COUNT_MAX, &gpus) < 0 ||
+	    read_amount(r, get(g, "gpuMemory"), "spec.queue.guaranteed.gpuMemory", 0, BYTES_MAX, &bytes) < 0 ||
+	    join_amount(r, "cards", "spec.queue.guaranteed.gpus", gpus, r->t->quota_gpus) < 0)
+		return -r->err->code;
+	return join_amount(r, "share-bytes", "spec.queue.guaranteed.gpuMemory", bytes,
+			   r->t->quota_gpu_memory);
+}
+
+static int read_resources(const struct reader *r, const struct rf_json *list)
+{
+	struct rf_queue_amount *said = NULL;
+	size_t n = 0;
+
+	if (rf_queue_amounts_read(r->a, list, "spec.queue.resources", &said, &n, r->err) < 0)
+		return rf_wrap(r->err, "tenant %.*s", RF_STR(r->t->name));
+	r->t->queue_amounts = rf_arena_array(r->a, struct rf_queue_amount, n + 2);
+	for (size_t i = 0; i < n; i++)
+		r->t->queue_amounts[i] = said[i];
+	r->t->n_queue_amounts = n;
+	return 0;
+}
+
 static int read_queue(const struct reader *r, const struct rf_json *q)
 {
-	static const char *const members[] = { "weight", NULL };
+	static const char *const members[] = { "weight", "parent", "guaranteed", "resources", NULL };
+	const struct rf_json *parent = get(q, "parent");
 
 	r->t->queue_weight = 1;
-	if (only(r, q, "spec.queue", members) < 0)
+	r->t->queue_parent = RF_STR_EMPTY;
+	if (only(r, q, "spec.queue", members) < 0 ||
+	    read_amount(r, get(q, "weight"), "spec.queue.weight", 1, COUNT_MAX, &r->t->queue_weight) < 0)
 		return -r->err->code;
-	return read_amount(r, get(q, "weight"), "spec.queue.weight", 1, COUNT_MAX,
-			   &r->t->queue_weight);
+	if (parent != NULL)
+		r->t->queue_parent = rf_json_str(parent);
+	if (parent != NULL && (!rf_str_is_dns_label(r->t->queue_parent) || rf_str_eq(r->t->queue_parent, r->t->name)))
+		return bad(r, "spec.queue.parent",
+			   "must be the name of another Queue: lower-case letters, digits and -, at most 63");
+	if (read_resources(r, get(q, "resources")) < 0)
+		return -r->err->code;
+	return read_guaranteed(r, get(q, "guaranteed"));
 }
 
 /* --- the whole --------------------------------------------------------------------------- */

@@ -7,9 +7,13 @@
 #include "codec/json.h"
 
 #define RF_TENANT_LABEL "ringfence.io/tenant"
+#define RF_QUEUE_LABEL "ringfence.io/queue"
+#define RF_GROUP_LABEL "ringfence.io/pod-group"
 #define RF_RES_GPU "ringfence.io/gpu"
 #define RF_RES_GPU_MEMORY "ringfence.io/gpu-memory"
 #define RF_RES_GPU_COMPUTE "ringfence.io/gpu-compute"
+#define RF_RES_MIG "ringfence.io/mig-" /* and a profile: "ringfence.io/mig-1g.10gb", "...mig-1g.10gb.me" */
+#define RF_RES_MIG_OTHER "nvidia.com/mig-"
 #define RF_DRIVER "ringfence.io"
 #define RF_PREPARED_FINALIZER "ringfence.io/prepared"
 
@@ -22,6 +26,17 @@ enum rf_isolation {
 };
 const char *rf_isolation_name(enum rf_isolation i);
 
+/* How much of one resource a queue has. -1: not said (none guaranteed, no limit, all lent, any borrowed). */
+#define RF_QUEUE_AMOUNTS_MAX 64
+struct rf_queue_amount {
+	struct rf_str name; /* "cards", "cards/<model>", "share-bytes", "share-milli", "mig/<profile>", "cpu", "memory", "pods" */
+	int64_t guaranteed, limit, lending, borrowing; /* of cpu thousandths, though it is written in cores */
+};
+bool rf_queue_resource_known(struct rf_str name);
+/* A list [{name, guaranteed, limit, lendingLimit, borrowingLimit}], strictly. path is for messages. */
+int rf_queue_amounts_read(struct rf_arena *a, const struct rf_json *list, const char *path,
+			  struct rf_queue_amount **ret, size_t *ret_n, struct rf_err *err);
+
 struct rf_tenant {
 	struct rf_str name;
 	enum rf_isolation isolation;
@@ -32,6 +47,9 @@ struct rf_tenant {
 	int64_t quota_gpu_memory; /* bytes of shares; 0 if not given */
 	int64_t quota_pods;       /* -1: no limit */
 	int64_t queue_weight;
+	struct rf_str queue_parent; /* empty: the top */
+	struct rf_queue_amount *queue_amounts; /* of its queue, the quota as limits included */
+	size_t n_queue_amounts;
 };
 /* Reads and checks a Tenant: unknown fields, wrong types and bad values are RF_INVALID with the
  * field's path and what is allowed. Strings point into the object or the arena. */
@@ -52,18 +70,20 @@ struct rf_gpu_ask {
 	int64_t share_bytes;   /* 0: no share */
 	int64_t share_milli;   /* compute of the share in thousandths; 0: none reserved */
 	int64_t slices;        /* MIG slices */
-	struct rf_str profile; /* of the slices, "1g.10gb" */
+	struct rf_str profile; /* of the slices, as the driver names it: "1g.10gb", "1g.10gb+me"; always valid.
+				* Of a pod whose containers differ: empty */
 };
 static inline bool rf_gpu_ask_any(const struct rf_gpu_ask *ask)
 {
 	return ask->cards > 0 || ask->share_bytes > 0 || ask->slices > 0;
 }
-/* Checks the rules: whole cards or a share, not both in one container; compute 1 to 100 and only with
+/* Checks the rules: whole cards, a share or slices of one profile, one of these in one container; compute 1 to 100 and only with
  * memory; requests, where given, equal limits; init containers may not ask. */
 int rf_gpu_ask_of_container(const struct rf_json *container, struct rf_gpu_ask *ret, struct rf_err *err);
 /* Sums over the containers (for quota). */
 int rf_gpu_ask_of_pod(const struct rf_json *pod, struct rf_gpu_ask *ret, struct rf_err *err);
-/* May a pod of this tenant ask for that at all? (A share needs isolation share or cooperative.) */
+/* May a pod of this tenant ask for that at all? (A share needs isolation share or cooperative, slices one of
+ * these or slice.) */
 int rf_tenant_allows(const struct rf_tenant *t, const struct rf_json *pod, const struct rf_gpu_ask *ask,
 		     struct rf_err *err);
 

@@ -365,6 +365,42 @@ static void a_change_keeps_the_ask_and_the_fence(void **state)
 	}
 }
 
+static struct rf_json *with_label(struct rf_arena *a, const char *container, const char *labels)
+{
+	struct rf_json *pod = pod_of(a, container, "");
+
+	rf_json_set(a, rf_json_at(pod, "metadata"), RF_LIT("labels"), rf_json_make(a, labels));
+	return pod;
+}
+
+static void a_change_keeps_the_queue_and_the_gang(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *old = with_label(&a, CARD ",", "{'ringfence.io/queue':'a','x':'1'}");
+
+	assert_int_equal(rf_tenant_admit_change(
+				 old, with_label(&a, CARD ",", "{'ringfence.io/queue':'a','x':'2'}"),
+				 &err),
+			 0);
+	assert_int_equal(rf_tenant_admit_change(
+				 old, with_label(&a, CARD ",", "{'ringfence.io/queue':'b','x':'1'}"),
+				 &err),
+			 -RF_FORBIDDEN);
+	assert_string_equal(err.msg, "the label ringfence.io/queue of a pod that asks for GPUs cannot be "
+				     "changed; delete it and create it anew");
+	assert_int_equal(rf_tenant_admit_change(old,
+						with_label(&a, CARD ",",
+							   "{'ringfence.io/queue':'a','x':'1',"
+							   "'ringfence.io/pod-group':'g'}"),
+						&err),
+			 -RF_FORBIDDEN);
+	/* Without cards nothing is charged by it. */
+	assert_int_equal(rf_tenant_admit_change(with_label(&a, "", "{'ringfence.io/queue':'a'}"),
+						with_label(&a, "", "{'ringfence.io/queue':'b'}"), &err),
+			 0);
+}
+
 static struct rf_json *with_burst(struct rf_arena *a, const char *container, const char *value)
 {
 	struct rf_json *pod = pod_of(a, container, "");
@@ -438,6 +474,7 @@ int main(void)
 		cmocka_unit_test(baselines_capabilities_are_allowed),
 		cmocka_unit_test(a_pod_too_large_to_be_checked_is_refused_at_once),
 		cmocka_unit_test(a_change_keeps_the_ask_and_the_fence),
+		cmocka_unit_test(a_change_keeps_the_queue_and_the_gang),
 		cmocka_unit_test(what_was_wrong_before_may_keep_its_spec),
 		cmocka_unit_test(burst_is_true_or_false),
 	};

@@ -88,6 +88,31 @@ static void a_tenant_that_is_wrong_is_refused_with_the_field(void **state)
 					 "there are: gpus, gpuMemory, pods" },
 		{ "{'queue':{'weight':0}}", "tenant team-a: spec.queue.weight: must be a whole "
 					    "number from 1 to 1000000, not 0" },
+		{ "{'queue':{'wait':1}}", "tenant team-a: spec.queue.wait: there is no such field; "
+					  "there are: weight, parent, guaranteed, resources" },
+		{ "{'queue':{'parent':'team-a'}}",
+		  "tenant team-a: spec.queue.parent: must be the name of another Queue: lower-case letters, "
+		  "digits and -, at most 63" },
+		{ "{'queue':{'guaranteed':{'gpus':1}}}",
+		  "tenant team-a: spec.queue.guaranteed.gpus: guarantees 1 where its quota or limit is 0; "
+		  "raise spec.quota or guarantee less" },
+		{ "{'quota':{'gpus':4},'queue':{'guaranteed':{'gpus':1},'resources':[{'name':'cards',"
+		  "'guaranteed':1}]}}",
+		  "tenant team-a: spec.queue.guaranteed.gpus: is given in spec.queue.resources, too; keep "
+		  "one of the two" },
+		{ "{'queue':{'resources':[{'name':'gpus'}]}}",
+		  "tenant team-a: spec.queue.resources[0].name: must be cards, cards/<model>, share-bytes, "
+		  "share-milli, mig/<profile>, cpu, memory or pods" },
+		{ "{'queue':{'resources':[{'name':'cpu'},{'name':'cpu'}]}}",
+		  "tenant team-a: spec.queue.resources[1].name: is there twice" },
+		{ "{'queue':{'resources':[{'name':'cpu','limit':1,'guaranteed':2}]}}",
+		  "tenant team-a: spec.queue.resources[0].guaranteed: must not be more than limit" },
+		{ "{'queue':{'resources':[{'name':'cpu','lending':1}]}}",
+		  "tenant team-a: spec.queue.resources[0].lending: there is no such field; there are: name, "
+		  "guaranteed, limit, lendingLimit, borrowingLimit" },
+		{ "{'queue':{'resources':[{'name':'cpu','limit':-1}]}}",
+		  "tenant team-a: spec.queue.resources[0].limit: must be a whole number from 0 to "
+		  "4503599627370496, or a quantity such as 80Gi" },
 		{ "{'trustDomain':''}", "tenant team-a: spec.trustDomain: must be a name: "
 					"lower-case letters, digits and -, at "
 					"most 63" },
@@ -334,6 +359,105 @@ static void only_ordinary_containers_may_ask(void **state)
 	}
 }
 
+/* --- MIG slices --------------------------------------------------------------------------- */
+
+static void slices_are_read_by_their_profile(void **state)
+{
+	struct rf_gpu_ask got = { 0 };
+
+	assert_int_equal(ask("{'limits':{'ringfence.io/mig-1g.10gb':'2'}}", &got, NULL), 0);
+	assert_int_equal(got.slices, 2);
+	assert_true(rf_str_is(got.profile, "1g.10gb"));
+	assert_true(rf_gpu_ask_any(&got));
+	assert_int_equal(got.cards, 0);
+	assert_int_equal(ask("{'limits':{'nvidia.com/mig-1g.18gb.me':1},'requests':{'nvidia.com/mig-1g.18gb.me':1}}",
+			     &got, NULL),
+			 0);
+	assert_int_equal(got.slices, 1);
+	assert_true(rf_str_is(got.profile, "1g.18gb+me")); /* as the driver has it */
+	/* Somebody else's manifest that asks for none. */
+	assert_int_equal(ask("{'limits':{'nvidia.com/mig-9g.9gb':'0','ringfence.io/gpu':1}}", &got, NULL), 0);
+	assert_int_equal(got.slices, 0);
+	assert_int_equal(got.cards, 1);
+}
+
+static void slices_that_make_no_sense_are_refused(void **state)
+{
+	static const struct {
+		const char *resources, *message;
+	} rows[] = {
+		{ "{'limits':{'ringfence.io/mig-9g.10gb':1}}",
+		  "container \"c\": ringfence.io/mig-9g.10gb: no card that ringfence knows has that MIG profile; "
+		  "write one as in ringfence.io/mig-1g.10gb" },
+		{ "{'limits':{'nvidia.com/mig-1g.10gb+me':1}}",
+		  "container \"c\": nvidia.com/mig-1g.10gb+me: no card that ringfence knows has that MIG profile; "
+		  "write one as in ringfence.io/mig-1g.10gb" },
+		{ "{'limits':{'ringfence.io/mig-1g.10gb':1,'ringfence.io/mig-2g.20gb':1}}",
+		  "container \"c\": ringfence.io/mig-2g.20gb: slices are asked for by one name and of one profile; "
+		  "remove the others" },
+		{ "{'limits':{'ringfence.io/mig-1g.10gb':1,'ringfence.io/gpu':1}}",
+		  "container \"c\": ringfence.io/gpu: a container asks for whole cards, for a share or for MIG "
+		  "slices, for one of these; remove the others" },
+		{ "{'limits':{'ringfence.io/mig-1g.10gb':1,'ringfence.io/gpu-memory':'1Gi'}}",
+		  "container \"c\": ringfence.io/gpu-memory: a container asks for whole cards, for a share or for "
+		  "MIG slices, for one of these; remove the others" },
+		{ "{'limits':{'ringfence.io/mig-1g.10gb':'1500m'}}",
+		  "container \"c\": ringfence.io/mig-1g.10gb: limit must be a whole number from 0 to 1024, not "
+		  "1500m" },
+		{ "{'limits':{'ringfence.io/mig-1g.10gb':1},'requests':{'ringfence.io/mig-1g.10gb':2}}",
+		  "container \"c\": ringfence.io/mig-1g.10gb: the request must equal the limit; set the limit and "
+		  "leave the request out" },
+		{ "{'requests':{'nvidia.com/mig-1g.10gb':2}}",
+		  "container \"c\": MIG slices: the request must equal the limit; set the limit and leave the "
+		  "request out" },
+	};
+
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_err err = RF_ERR_INIT;
+		struct rf_gpu_ask got = { .slices = -7 };
+
+		assert_int_equal(ask(rows[i].resources, &got, &err), -RF_INVALID);
+		assert_string_equal(err.msg, rows[i].message);
+		assert_int_equal(got.slices, -7);
+	}
+}
+
+static void a_pods_slices_are_added_up_and_init_containers_have_none(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gpu_ask got = { 0 };
+	struct rf_json *pod = rf_json_make(
+		&a, "{'spec':{'containers':[{'name':'a','resources':{'limits':{'ringfence.io/mig-1g.10gb':2}}},"
+		    "{'name':'b','resources':{'limits':{'ringfence.io/gpu':1}}},"
+		    "{'name':'c','resources':{'limits':{'nvidia.com/mig-1g.10gb':1}}}]}}");
+
+	assert_int_equal(rf_gpu_ask_of_pod(pod, &got, NULL), 0);
+	assert_int_equal(got.slices, 3);
+	assert_int_equal(got.cards, 1); /* what quotas count is not touched by slices */
+	assert_true(rf_str_is(got.profile, "1g.10gb"));
+	pod = rf_json_make(&a, "{'spec':{'initContainers':[{'name':'a','resources':{'limits':"
+			       "{'nvidia.com/mig-1g.10gb':2}}}]}}");
+	assert_int_equal(rf_gpu_ask_of_pod(pod, &got, NULL), -RF_INVALID);
+}
+
+static void slices_need_a_tenant_that_meets_others_on_a_card(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *pod = rf_json_make(&a, "{'metadata':{'name':'train'}}");
+	struct rf_gpu_ask slice = { .slices = 1, .profile = RF_LIT("1g.10gb") };
+	struct rf_err err = RF_ERR_INIT;
+
+	for (int i = RF_ISOLATION_NODE; i <= RF_ISOLATION_COOPERATIVE; i++) {
+		struct rf_tenant t = { .name = RF_LIT("team-a"), .isolation = (enum rf_isolation)i };
+
+		assert_int_equal(rf_tenant_allows(&t, pod, &slice, &err),
+				 i < RF_ISOLATION_SLICE ? -RF_FORBIDDEN : 0);
+	}
+	assert_string_equal(err.msg, "pod train: asks for MIG slices, and tenant team-a has isolation gpu, which puts "
+				     "nobody else on its cards; ask for whole cards (ringfence.io/gpu), or have the "
+				     "administrator set isolation slice in Tenant team-a");
+}
+
 static void a_share_needs_a_tenant_that_shares(void **state)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -429,7 +553,29 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 	assert_int_equal(rf_json_len(rf_json_at(o, "subjects")), 3);
 	assert_true(rf_str_is(rf_json_str_at(o, "roleRef", "name"), "ringfence-tenant-owner"));
 	assert_non_null(find(all, "ServiceAccount", "y"));
-	assert_int_equal(rf_json_int(rf_json_at(find(all, "Queue", ""), "spec", "weight"), 0), 1);
+	assert_true(rf_json_equal(
+		rf_json_at(find(all, "Queue", ""), "spec"),
+		rf_json_make(&a, "{'tenant':'team-a','weight':1,'resources':[{'name':'cards','limit':2},"
+				 "{'name':'share-bytes','limit':1610612736}]}")));
+}
+
+/* The quota is the queue's limit whatever the queue says; less it may say. */
+static void a_tenants_queue_says_what_is_guaranteed_and_lent(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *tenant = rf_json_make(
+		&a, "{'metadata':{'name':'team-a'},'spec':{'quota':{'gpus':8},'queue':{'weight':2,'parent':"
+		    "'org','guaranteed':{'gpus':4},'resources':[{'name':'cpu','limit':4},{'name':'cards/h100','limit':'3'},"
+		    "{'name':'cards','limit':100,'lendingLimit':1,'borrowingLimit':2}]}}}");
+	struct rf_tenant t = { 0 };
+
+	assert_int_equal(rf_tenant_parse(&a, tenant, &t, NULL), 0);
+	assert_int_equal(t.queue_amounts[0].limit, 4000);
+	assert_true(rf_json_equal(
+		rf_json_at(find(rf_tenant_objects(&a, tenant, &t), "Queue", ""), "spec"),
+		rf_json_make(&a, "{'tenant':'team-a','weight':2,'parent':'org','resources':[{'name':'cpu','limit':4},"
+				 "{'name':'cards/h100','limit':3},{'name':'cards','guaranteed':4,'limit':8,"
+				 "'lendingLimit':1,'borrowingLimit':2},{'name':'share-bytes','limit':0}]}")));
 }
 
 int main(void)
@@ -447,10 +593,15 @@ int main(void)
 					  default_names),
 		cmocka_unit_test(a_pod_asks_for_the_sum_of_its_containers),
 		cmocka_unit_test(only_ordinary_containers_may_ask),
+		cmocka_unit_test(slices_are_read_by_their_profile),
+		cmocka_unit_test(slices_that_make_no_sense_are_refused),
+		cmocka_unit_test(a_pods_slices_are_added_up_and_init_containers_have_none),
+		cmocka_unit_test(slices_need_a_tenant_that_meets_others_on_a_card),
 		cmocka_unit_test(a_share_needs_a_tenant_that_shares),
 		cmocka_unit_test(claims_are_named_after_pod_and_uid_and_fit),
 		cmocka_unit_test(ended_pods_hold_nothing),
 		cmocka_unit_test(a_tenant_becomes_fenced_namespaces_and_a_queue),
+		cmocka_unit_test(a_tenants_queue_says_what_is_guaranteed_and_lent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ unset KUBECONFIG
 cd "$root" || exit 1
 case $RINGFENCE in /*) ;; *) RINGFENCE=$root/$RINGFENCE ;; esac
 
-for verb in up tenant run ps gpus why sim fence apiserver control node version completion; do
+for verb in up tenant run ps gpus why queue sim fence apiserver control node version completion; do
 	says "$verb has help" "Usage: ringfence $verb" "$RINGFENCE" "$verb" --help
 done
 says "help lists the verbs" "Start with: ringfence up" "$RINGFENCE" --help

@@ -48,6 +48,12 @@ placed_on() { kubectl -n "$1" get events -o jsonpath="{.items[?(@.involvedObject
 check "both were on one card" test -n "$(placed_on team-a greedy)" -a "$(placed_on team-a greedy)" = "$(placed_on team-b steady)"
 check "the neighbour ends well" eventually 30 phase_is team-b steady Succeeded
 
+# a gang starts as a whole
+check "a gang of two asks" kubectl apply -f gang.yaml
+check "the first of it ends well" eventually 30 phase_is team-a worker-0 Succeeded
+check "the second, too" eventually 30 phase_is team-a worker-1 Succeeded
+check "the gang has started" eventually 10 bash -c "[[ \$(kubectl -n team-a get podgroup ring -o jsonpath='{.status.started}') == true ]]"
+
 # strangers never meet
 check "two strangers ask at once" kubectl apply -f strangers.yaml
 check "both run" eventually 20 phase_is bank ledger Running

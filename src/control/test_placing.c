@@ -1,0 +1,1086 @@
+/* Placing against an API that is a map of objects: which writes in which order, and what becomes of a process
+ * that dies before, at or after any of them. The scheduler's core is the real one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "control/private.h"
+#include "sched/log.h"
+#include "tenant/foreign.h"
+
+#define START INT64_C(1794717115000)
+#define NEVER 1000000
+
+enum fault {
+	FAULT_NONE,
+	FAULT_REFUSED, /* the server says no */
+	FAULT_LOST,    /* the answer does not come, and the write was not carried out */
+	FAULT_MUTE,    /* the answer does not come, and it was */
+	FAULT_CRASH,   /* the process dies before the write */
+};
+
+struct world {
+	struct rf_arena a;
+	struct rf_map objects;	 /* path -> object: the server's */
+	RF_VEC(char *) fresh;	 /* paths whose changes the watch has yet to tell */
+	struct rf_map seen;	 /* path -> object: what was told */
+	RF_VEC(char *) log;	 /* "verb path" of each write */
+	int64_t rv, now;
+	int writes, at; /* the write at which the fault comes */
+	enum fault fault;
+	int code;   /* of a refusal */
+	const char *only; /* the fault is for a path with this end alone; NULL: for any */
+	bool dead;  /* nothing more is written */
+	bool muted; /* the server does not answer until this is taken back */
+	struct rf_core *core;
+	struct rf_placer p;
+};
+
+/* --- the server --------------------------------------------------------------------------------- */
+
+static char *text(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static char *text(struct world *w, const char *fmt, ...)
+{
+	char out[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(out, sizeof(out), fmt, args);
+	va_end(args);
+	return (char *)rf_arena_cstr(&w->a, rf_str(out));
+}
+
+static void put(struct world *w, const char *path, struct rf_json *o)
+{
+	struct rf_json *meta = rf_json_ensure(&w->a, o, "metadata");
+
+	rf_json_set_str(&w->a, meta, "resourceVersion", rf_str(text(w, "%lld", (long long)++w->rv)));
+	(void)rf_map_set(&w->objects, rf_str(path), o);
+	rf_vec_push(&w->fresh, text(w, "%s", path));
+}
+
+static void drop(struct world *w, const char *path)
+{
+	if (rf_map_del(&w->objects, rf_str(path)) != NULL)
+		rf_vec_push(&w->fresh, text(w, "%s", path));
+}
+
+static struct rf_json *get(struct world *w, const char *path)
+{
+	return rf_map_get(&w->objects, rf_str(path));
+}
+
+static bool cut_tail(char *path, const char *tail)
+{
+	size_t n = strlen(path), t = strlen(tail);
+
+	if (n < t || strcmp(path + n - t, tail) != 0)
+		return false;
+	path[n - t] = '\0';
+	return true;
+}
+
+/* Is this the write that fails? Says how; *ret_do: is it carried out? */
+static int before_write(struct world *w, const char *verb, struct rf_str path, bool *ret_do, struct rf_err *err)
+{
+	bool counts = w->only == NULL || strstr(text(w, "%.*s", RF_STR(path)), w->only) != NULL;
+	bool now = !w->dead && !w->muted && counts && ++w->writes == w->at;
+
+	*ret_do = !w->dead && !w->muted;
+	if (w->dead || w->muted)
+		return rf_fail(err, RF_UNAVAILABLE, "nobody answers");
+	if (now && w->fault == FAULT_CRASH) {
+		w->dead = true;
+		*ret_do = false;
+		return rf_fail(err, RF_UNAVAILABLE, "nobody answers");
+	}
+	if (now && w->fault == FAULT_REFUSED) {
+		*ret_do = false;
+		return rf_fail(err, (enum rf_code)w->code, "the server says no");
+	}
+	if (now && (w->fault == FAULT_LOST || w->fault == FAULT_MUTE)) {
+		*ret_do = w->fault == FAULT_MUTE;
+		w->muted = true;
+		rf_fail(err, RF_TIMEOUT, "no answer");
+	}
+	if (*ret_do)
+		rf_vec_push(&w->log, text(w, "%s %.*s", verb, RF_STR(path)));
+	return now && w->muted ? -RF_TIMEOUT : 0;
+}
+
+static int h_get(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_json **ret, struct rf_err *err)
+{
+	struct world *w = ctx;
+	struct rf_json *o = rf_map_get(&w->objects, path);
+
+	if (w->dead || w->muted)
+		return rf_fail(err, RF_UNAVAILABLE, "nobody answers");
+	if (o == NULL)
+		return rf_fail(err, RF_NOT_FOUND, "not found");
+	*ret = rf_json_clone(a, o);
+	return 0;
+}
+
+static int bind_to(struct world *w, const char *pod, const struct rf_json *binding, struct rf_err *err)
+{
+	struct rf_json *o = get(w, pod);
+
+	if (o == NULL)
+		return rf_fail(err, RF_NOT_FOUND, "not found");
+	if (rf_json_str_at(o, "spec", "nodeName").n > 0)
+		return rf_fail(err, RF_CONFLICT, "already assigned");
+	o = rf_json_clone(&w->a, o);
+	rf_json_set_str(&w->a, rf_json_at(o, "spec"), "nodeName", rf_json_str_at(binding, "target", "name"));
+	put(w, pod, o);
+	return 0;
+}
+
+static int evict(struct world *w, const char *pod, struct rf_err *err)
+{
+	struct rf_json *o = get(w, pod);
+
+	if (o == NULL)
+		return rf_fail(err, RF_NOT_FOUND, "not found");
+	o = rf_json_clone(&w->a, o);
+	rf_json_set_str(&w->a, rf_json_at(o, "metadata"), "deletionTimestamp", RF_LIT("2026-11-15T05:00:00Z"));
+	put(w, pod, o);
+	return 0;
+}
+
+static int h_create(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
+		    struct rf_json **ret, struct rf_err *err)
+{
+	struct world *w = ctx;
+	char *at = text(w, "%.*s", RF_STR(path));
+	bool carried = false;
+	int rc = before_write(w, "create", path, &carried, err);
+
+	if (!carried)
+		return rc;
+	if (cut_tail(at, "/binding")) {
+		int r = bind_to(w, at, object, err);
+
+		return rc < 0 ? rc : r;
+	}
+	if (cut_tail(at, "/eviction"))
+		return evict(w, at, err);
+	at = text(w, "%s/%.*s", at, RF_STR(rf_kube_name(object)));
+	if (get(w, at) != NULL)
+		return rf_fail(err, RF_EXISTS, "already exists");
+	put(w, at, rf_json_clone(&w->a, object));
+	rf_json_set_str(&w->a, rf_json_at(get(w, at), "metadata"), "uid", rf_str(text(w, "made-%lld", (long long)w->rv)));
+	if (ret != NULL)
+		*ret = rf_json_clone(a, get(w, at));
+	return rc;
+}
+
+static int h_update(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
+		    struct rf_json **ret, struct rf_err *err)
+{
+	struct world *w = ctx;
+	char *at = text(w, "%.*s", RF_STR(path));
+	bool carried = false;
+	int rc = before_write(w, "update", path, &carried, err);
+
+	if (!carried)
+		return rc;
+	(void)cut_tail(at, "/status");
+	if (get(w, at) == NULL)
+		return rf_fail(err, RF_NOT_FOUND, "not found");
+	put(w, at, rf_json_clone(&w->a, object));
+	if (ret != NULL)
+		*ret = rf_json_clone(a, get(w, at));
+	return rc;
+}
+
+static int h_patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patch_type type,
+		   const struct rf_json *patch, struct rf_json **ret, struct rf_err *err)
+{
+	struct world *w = ctx;
+	char *at = text(w, "%.*s", RF_STR(path));
+	struct rf_json *o = NULL;
+	bool carried = false;
+	int rc = before_write(w, "patch", path, &carried, err);
+
+	if (!carried)
+		return rc;
+	(void)cut_tail(at, "/status");
+	if (get(w, at) == NULL)
+		return rf_fail(err, RF_NOT_FOUND, "not found");
+	o = rf_json_clone(&w->a, get(w, at));
+	if (type == RF_PATCH_MERGE)
+		assert_int_equal(rf_patch_merge(&w->a, &o, patch, err), 0);
+	else
+		assert_int_equal(rf_patch_strategic(&w->a, RF_LIT("Pod"), &o, patch, err), 0);
+	put(w, at, o);
+	if (ret != NULL)
+		*ret = rf_json_clone(a, o);
+	return rc;
+}
+
+static int h_remove(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_err *err)
+{
+	struct world *w = ctx;
+	bool carried = false;
+	int rc = before_write(w, "delete", path, &carried, err);
+
+	if (carried)
+		drop(w, text(w, "%.*s", RF_STR(path)));
+	return rc;
+}
+
+static void h_event(void *ctx, const struct rf_json *about, const char *type, const char *reason, struct rf_str words)
+{
+	struct world *w = ctx;
+
+	rf_vec_push(&w->log, text(w, "event %s %.*s", reason, RF_STR(rf_kube_name(about))));
+}
+
+static bool h_may(void *ctx)
+{
+	return !((struct world *)ctx)->dead;
+}
+
+/* --- the watch ------------------------------------------------------------------------------------ */
+
+static const struct rf_json *look(void *ctx, const struct rf_kube_res *res, struct rf_str ns, struct rf_str name)
+{
+	struct world *w = ctx;
+
+	return rf_map_get(&w->seen, rf_kube_path(&w->a, res, ns, name, NULL));
+}
+
+static const struct rf_json *next(void *ctx, const struct rf_kube_res *res, const void **cursor)
+{
+	struct world *w = ctx;
+	const struct rf_map_slot *s = *cursor;
+
+	while ((s = rf_map_next(&w->seen, s)) != NULL) {
+		const struct rf_json *o = s->value;
+
+		*cursor = s;
+		if (rf_str_is(rf_json_str_at(o, "kind"), res->kind))
+			return o;
+	}
+	return NULL;
+}
+
+static void tell(struct world *w, const struct rf_json *before, const struct rf_json *after)
+{
+	static const struct {
+		const char *kind;
+		void (*feed)(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+	} table[] = { { "Tenant", rf_feed_tenant },	{ "Namespace", rf_feed_namespace },
+		      { "Node", rf_feed_node },		{ "ResourceSlice", rf_feed_slice },
+		      { "Queue", rf_feed_queue },	{ "PodGroup", rf_feed_group },
+		      { "Pod", rf_feed_pod },		{ "ResourceClaim", rf_feed_claim },
+		      { "PodDisruptionBudget", rf_feed_budget } };
+	struct rf_str kind = rf_json_str_at(after != NULL ? after : before, "kind");
+
+	w->p.now_ms = w->now;
+	for (size_t i = 0; i < RF_COUNT(table); i++) {
+		if (rf_str_is(kind, table[i].kind))
+			table[i].feed(&w->p, before, after);
+	}
+}
+
+/* What changed since, in order; as a watch may, the last state only of what changed twice. */
+static void deliver(struct world *w)
+{
+	for (size_t i = 0; i < w->fresh.n; i++) {
+		struct rf_str path = rf_str(w->fresh.at[i]);
+		struct rf_json *is = rf_map_get(&w->objects, path);
+		struct rf_json *was = is != NULL ? rf_map_set(&w->seen, path, is) : rf_map_del(&w->seen, path);
+
+		if (was != NULL || is != NULL)
+			tell(w, was, is);
+	}
+	w->fresh.n = 0;
+}
+
+static void begin(struct world *w)
+{
+	struct rf_core_config config;
+
+	rf_core_config_default(&config);
+	w->core = rf_core_new(&config);
+	rf_placer_init(&w->p, w->core);
+	w->p.hands = (struct rf_hands){ h_get, h_create, h_update, h_patch, h_remove, h_event, h_may, w };
+	w->p.cluster = (struct rf_cluster){ look, next, NULL, w };
+	w->p.now_ms = w->now;
+}
+
+static void end(struct world *w)
+{
+	rf_placer_done(&w->p);
+	rf_core_free(w->core);
+	w->core = NULL;
+}
+
+/* Another process: it is told all there is, in whatever order the map has it. */
+static void restart(struct world *w)
+{
+	end(w);
+	w->dead = w->muted = false;
+	w->fault = FAULT_NONE;
+	w->fresh.n = 0;
+	rf_map_clear(&w->seen);
+	begin(w);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;)
+		(void)rf_map_set(&w->seen, rf_map_key(s), s->value);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->seen, s)) != NULL;)
+		tell(w, NULL, s->value);
+}
+
+static bool starts(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* What must hold at every instant, by what the server says. */
+static void check(struct world *w)
+{
+	struct rf_map cards = RF_MAP_INIT;
+	int64_t ever = 0;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;) {
+		const struct rf_json *o = s->value;
+		const struct rf_json *results = rf_json_at(o, "status", "allocation", "devices", "results");
+
+		ever += rf_str_is(rf_json_str_at(o, "kind"), "Pod") && rf_json_str_at(o, "spec", "nodeName").n > 0;
+		for (size_t i = 0; rf_str_is(rf_json_str_at(o, "kind"), "ResourceClaim") && i < rf_json_len(results); i++) {
+			const struct rf_json *r = rf_json_item(results, i);
+
+			assert_null(rf_map_set(&cards,
+					       rf_arena_printf(&w->a, "%.*s/%.*s", RF_STR(rf_json_str_at(r, "pool")),
+							       RF_STR(rf_json_str_at(r, "device"))),
+					       w)); /* no card is given twice */
+		}
+	}
+	rf_map_done(&cards);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;) {
+		const struct rf_json *o = s->value;
+
+		if (rf_str_is(rf_json_str_at(o, "kind"), "PodGroup") && rf_json_is_true(rf_json_at(o, "status", "started")))
+			assert_true(ever >= rf_json_int(rf_json_at(o, "spec", "minMember"), 1));
+	}
+}
+
+/* Turns until nothing more happens, or the process is dead. Time goes on by what the placer asks for. */
+static void run(struct world *w)
+{
+	for (int i = 0; i < 400 && !w->dead; i++) {
+		int64_t again = 0;
+
+		deliver(w);
+		w->p.now_ms = w->now;
+		again = rf_placer_turn(&w->p);
+		check(w);
+		if (i > 3)
+			w->muted = false; /* the server comes back */
+		if (again < 0 && w->fresh.n == 0)
+			return;
+		w->now += again > 0 ? RF_MIN(again, 5000) : 1;
+	}
+}
+
+static int set_up(void **state)
+{
+	struct world *w = rf_new(struct world);
+
+	w->now = START;
+	w->at = NEVER;
+	begin(w);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	end(w);
+	rf_map_done(&w->objects);
+	rf_map_done(&w->seen);
+	rf_vec_done(&w->fresh);
+	rf_vec_done(&w->log);
+	rf_arena_done(&w->a);
+	free(w);
+	return 0;
+}
+
+/* --- a small cluster ------------------------------------------------------------------------------ */
+
+static void add_node(struct world *w, const char *name, int cards)
+{
+	struct rf_json *devices = rf_json_array(&w->a);
+
+	put(w, text(w, "/api/v1/nodes/%s", name),
+	    rf_json_make(&w->a,
+			 "{'kind':'Node','metadata':{'name':%s},'status':{'allocatable':{'cpu':'64','memory':'512Gi',"
+			 "'pods':'110'},'conditions':[{'type':'Ready','status':'True'}]}}",
+			 name));
+	for (int i = 0; i < cards; i++)
+		rf_json_push(&w->a, devices,
+			     rf_json_make(&w->a,
+					  "{'name':%s,'attributes':{'productName':{'string':'H100'},'healthy':"
+					  "{'bool':true}},'capacity':{'memory':{'value':'80Gi'},'compute':"
+					  "{'value':'1000'}}}",
+					  text(w, "gpu-%d", i)));
+	put(w, text(w, "/apis/resource.k8s.io/v1/resourceslices/%s-0", name),
+	    rf_json_make(&w->a,
+			 "{'kind':'ResourceSlice','metadata':{'name':%s},'spec':{'driver':'ringfence.io','nodeName':%s,"
+			 "'pool':{'name':%s,'generation':1,'resourceSliceCount':1},'devices':%j}}",
+			 text(w, "%s-0", name), name, name, devices));
+}
+
+static void add_tenant(struct world *w, const char *name, const char *spec)
+{
+	struct rf_json *t = rf_json_make(&w->a, "{'kind':'Tenant','metadata':{'name':%s},'spec':%j}", name,
+					 rf_json_make(&w->a, spec));
+	struct rf_tenant parsed = { 0 };
+	struct rf_json *all = NULL;
+
+	assert_int_equal(rf_tenant_parse(&w->a, t, &parsed, NULL), 0);
+	put(w, text(w, "/apis/ringfence.io/v1alpha1/tenants/%s", name), t);
+	all = rf_tenant_objects(&w->a, t, &parsed);
+	for (size_t i = 0; i < rf_json_len(all); i++) {
+		struct rf_json *o = rf_json_item(all, i);
+
+		if (rf_str_is(rf_json_str_at(o, "kind"), "Queue"))
+			put(w, text(w, "/apis/ringfence.io/v1alpha1/queues/%s", name), rf_json_clone(&w->a, o));
+		if (rf_str_is(rf_json_str_at(o, "kind"), "Namespace"))
+			put(w, text(w, "/api/v1/namespaces/%s", name), rf_json_clone(&w->a, o));
+	}
+}
+
+#define POD "/api/v1/namespaces/%s/pods/%s"
+#define GROUP "/apis/ringfence.io/v1alpha1/namespaces/%s/podgroups/%s"
+
+/* Uids must differ in their first eight characters: claims are named after those. */
+static void add_pod(struct world *w, const char *ns, const char *name, int cards, const char *group)
+{
+	static int n;
+	struct rf_json *o = rf_json_make(
+		&w->a,
+		"{'apiVersion':'v1','kind':'Pod','metadata':{'name':%s,'namespace':%s,'uid':%s,'creationTimestamp':"
+		"'2026-11-15T04:00:00Z'},'spec':{'containers':[{'name':'main','resources':{'limits':"
+		"{'nvidia.com/gpu':%s}}}]},'status':{'phase':'Pending'}}",
+		name, ns, text(w, "%08d-uid", ++n), text(w, "%d", cards));
+
+	if (group != NULL)
+		rf_json_set_str(&w->a, rf_json_ensure(&w->a, o, "metadata", "labels"), RF_GROUP_LABEL, rf_str(group));
+	put(w, text(w, POD, ns, name), o);
+}
+
+static void add_group(struct world *w, const char *ns, const char *name, int min)
+{
+	put(w, text(w, GROUP, ns, name),
+	    rf_json_make(&w->a,
+			 "{'apiVersion':'ringfence.io/v1alpha1','kind':'PodGroup','metadata':{'name':%s,'namespace':%s,"
+			 "'uid':%s,'creationTimestamp':'2026-11-15T04:00:00Z'},'spec':{'minMember':%d}}",
+			 name, ns, text(w, "group-%s", name), min));
+}
+
+static struct rf_str node_of(struct world *w, const char *ns, const char *pod)
+{
+	return rf_json_str_at(get(w, text(w, POD, ns, pod)), "spec", "nodeName");
+}
+
+static size_t bound(struct world *w, const char *ns)
+{
+	size_t n = 0;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;)
+		n += starts(s->key, text(w, "/api/v1/namespaces/%s/pods/", ns)) &&
+		     rf_json_str_at(s->value, "spec", "nodeName").n > 0;
+	return n;
+}
+
+static size_t claims(struct world *w, bool allocated)
+{
+	size_t n = 0;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;)
+		n += rf_str_is(rf_json_str_at(s->value, "kind"), "ResourceClaim") &&
+		     (!allocated || rf_json_at(s->value, "status", "allocation") != NULL);
+	return n;
+}
+
+static bool started(struct world *w, const char *ns, const char *group)
+{
+	return rf_json_is_true(rf_json_at(get(w, text(w, GROUP, ns, group)), "status", "started"));
+}
+
+static size_t first(struct world *w, const char *verb, const char *tail)
+{
+	for (size_t i = 0; i < w->log.n; i++) {
+		if (starts(w->log.at[i], verb) && strstr(w->log.at[i], tail) != NULL)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+static size_t last(struct world *w, const char *verb, const char *tail)
+{
+	for (size_t i = w->log.n; i-- > 0;) {
+		if (starts(w->log.at[i], verb) && strstr(w->log.at[i], tail) != NULL)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+static void gang_of_four(struct world *w)
+{
+	add_node(w, "n1", 2);
+	add_node(w, "n2", 2);
+	add_tenant(w, "red", "{'quota':{'gpus':8}}");
+	add_group(w, "red", "train", 4);
+	for (int i = 0; i < 4; i++)
+		add_pod(w, "red", text(w, "w%d", i), 1, "train");
+}
+
+/* --- tests ---------------------------------------------------------------------------------------- */
+
+static void a_pod_gets_its_claim_then_its_node(void **state)
+{
+	struct world *w = *state;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':1}}");
+	add_pod(w, "red", "a", 1, NULL);
+	run(w);
+	assert_true(rf_str_is(node_of(w, "red", "a"), "n1"));
+	assert_int_equal(claims(w, true), 1);
+	assert_true(first(w, "create", "/resourceclaims") < first(w, "update", "/status"));
+	assert_true(first(w, "update", "/status") < first(w, "create", "/binding"));
+	assert_int_equal(w->log.n, 4); /* and the event */
+}
+
+static void all_claims_of_a_gang_are_written_before_its_first_binding(void **state)
+{
+	struct world *w = *state;
+
+	gang_of_four(w);
+	run(w);
+	assert_int_equal(bound(w, "red"), 4);
+	assert_int_equal(claims(w, true), 4);
+	assert_true(last(w, "update", "/resourceclaims/") < first(w, "create", "/binding"));
+	assert_true(started(w, "red", "train"));
+	assert_true(last(w, "create", "/binding") < first(w, "patch", "/podgroups/train/status"));
+	assert_int_equal(rf_json_int(rf_json_at(get(w, text(w, GROUP, "red", "train")), "status", "scheduled"), 0), 4);
+}
+
+static void a_gang_that_does_not_fit_gets_nothing(void **state)
+{
+	struct world *w = *state;
+
+	gang_of_four(w);
+	drop(w, "/apis/resource.k8s.io/v1/resourceslices/n2-0");
+	run(w);
+	assert_int_equal(bound(w, "red"), 0);
+	assert_int_equal(claims(w, false), 0);
+	assert_false(started(w, "red", "train"));
+	assert_true(first(w, "patch", "/pods/w0/status") != SIZE_MAX); /* it says why */
+	assert_true(rf_json_str_at(get(w, text(w, GROUP, "red", "train")), "status", "message").n > 0);
+}
+
+/* Whatever write the process dies before, the next one completes the gang, and nothing is left over. */
+static void a_crash_before_any_write_leaves_a_whole_gang_in_the_end(void **state)
+{
+	int k = 1;
+
+	for (bool died = true; died; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		w->fault = FAULT_CRASH;
+		w->at = k;
+		run(w);
+		died = w->dead;
+		if (died) {
+			/* Before all its claims are there, nothing of it may be bound. */
+			assert_true(bound(w, "red") == 0 || claims(w, true) == 4);
+			restart(w);
+			run(w);
+		}
+		assert_int_equal(bound(w, "red"), 4);
+		assert_int_equal(claims(w, true), 4);
+		assert_int_equal(claims(w, false), 4);
+		assert_true(started(w, "red", "train"));
+		tear_down(&own);
+	}
+	assert_true(k > 13); /* four claims, four allocations, four bindings, the group */
+}
+
+/* As above, but the cluster shrank meanwhile: what cannot be completed is taken back as a whole. */
+static void a_crash_and_a_lost_node_leave_no_half_gang(void **state)
+{
+	for (int k = 1; k <= 9; k++) { /* up to the first binding */
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		w->fault = FAULT_CRASH;
+		w->at = k;
+		run(w);
+		assert_true(w->dead);
+		assert_int_equal(bound(w, "red"), 0);
+		drop(w, "/apis/resource.k8s.io/v1/resourceslices/n2-0");
+		drop(w, "/api/v1/nodes/n2");
+		restart(w);
+		run(w);
+		assert_int_equal(bound(w, "red"), 0);
+		assert_int_equal(claims(w, true), 0);
+		assert_false(started(w, "red", "train"));
+		tear_down(&own);
+	}
+}
+
+static void a_refused_write_of_a_gang_takes_its_claims_back(void **state)
+{
+	for (int k = 1; k <= 8; k++) { /* each claim and each allocation */
+		void *own = NULL;
+		struct world *w = NULL;
+		int64_t again = 0;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		w->fault = FAULT_REFUSED;
+		w->code = RF_FORBIDDEN;
+		w->at = k;
+		deliver(w);
+		again = rf_placer_turn(&w->p);
+		assert_true(again >= 0); /* it is tried again */
+		assert_int_equal(bound(w, "red"), 0);
+		assert_int_equal(claims(w, false), 0);
+		run(w);
+		assert_int_equal(bound(w, "red"), 4);
+		assert_int_equal(claims(w, true), 4);
+		tear_down(&own);
+	}
+}
+
+/* An answer that does not come: the card is not given to another before it is known what became of it. */
+static void a_write_without_an_answer_gives_nothing_away_twice(void **state)
+{
+	for (int k = 1; k <= 26; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		w->fault = k % 2 == 0 ? FAULT_LOST : FAULT_MUTE;
+		w->at = (k + 1) / 2;
+		run(w);
+		assert_int_equal(bound(w, "red"), 4);
+		assert_int_equal(claims(w, true), 4);
+		assert_int_equal(claims(w, false), 4);
+		assert_true(started(w, "red", "train"));
+		tear_down(&own);
+	}
+}
+
+static void a_binding_that_fails_does_not_hold_up_the_others(void **state)
+{
+	struct world *w = *state;
+	int64_t again = 0;
+
+	add_node(w, "n1", 4);
+	add_tenant(w, "red", "{'quota':{'gpus':8}}");
+	for (int i = 0; i < 4; i++)
+		add_pod(w, "red", text(w, "p%d", i), 1, NULL);
+	w->fault = FAULT_REFUSED;
+	w->code = RF_FORBIDDEN;
+	w->at = 3; /* the first pod's binding */
+	deliver(w);
+	again = rf_placer_turn(&w->p);
+	assert_true(again >= 0);
+	assert_int_equal(bound(w, "red"), 3); /* in the same turn */
+	run(w);
+	assert_int_equal(bound(w, "red"), 4);
+	assert_int_equal(claims(w, true), 4);
+}
+
+static void a_pod_that_went_while_it_was_bound_holds_no_card(void **state)
+{
+	struct world *w = *state;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':1}}");
+	add_pod(w, "red", "a", 1, NULL);
+	deliver(w);
+	drop(w, text(w, POD, "red", "a")); /* the watch has yet to tell */
+	rf_placer_turn(&w->p);
+	assert_int_equal(claims(w, false), 0);
+	add_pod(w, "red", "b", 1, NULL);
+	run(w);
+	assert_true(rf_str_is(node_of(w, "red", "b"), "n1"));
+}
+
+static void a_guaranteed_tenant_gets_its_cards_back_by_eviction(void **state)
+{
+	struct world *w = *state;
+
+	add_node(w, "n1", 2);
+	add_tenant(w, "red", "{'quota':{'gpus':2}}");
+	add_tenant(w, "blue", "{'quota':{'gpus':2},'queue':{'guaranteed':{'gpus':1}}}");
+	add_pod(w, "red", "r0", 1, NULL);
+	add_pod(w, "red", "r1", 1, NULL);
+	run(w);
+	assert_int_equal(bound(w, "red"), 2);
+	add_pod(w, "blue", "b0", 1, NULL);
+	run(w);
+	assert_true(first(w, "create", "/eviction") != SIZE_MAX);
+	assert_true(first(w, "create", "/eviction") == last(w, "create", "/eviction")); /* one is enough */
+	assert_true(first(w, "create", "/eviction") < first(w, "patch", "/pods/r")); /* says so after the deed */
+	assert_true(first(w, "event Reclaimed", "r") != SIZE_MAX);
+	assert_int_equal(bound(w, "blue"), 0); /* the card is still in use */
+	for (int i = 0; i < 2; i++) {
+		const char *path = text(w, "/api/v1/namespaces/red/pods/r%d", i);
+
+		if (rf_kube_deleting(get(w, path))) {
+			drop(w, text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s",
+				     RF_STR(rf_pod_claim_name(&w->a, get(w, path)))));
+			drop(w, path);
+		}
+	}
+	run(w);
+	assert_int_equal(bound(w, "blue"), 1);
+	assert_int_equal(bound(w, "red"), 1);
+}
+
+/* As an agent and the garbage collector do it: the pod goes first, its claim is deleted, and is gone when the card
+ * is clean. Two wait for two that go. */
+static void what_is_evicted_leaves_in_its_own_order(void **state)
+{
+	struct world *w = *state;
+
+	add_node(w, "n1", 4);
+	add_tenant(w, "red", "{'quota':{'gpus':4}}");
+	add_tenant(w, "blue", "{'quota':{'gpus':4},'queue':{'guaranteed':{'gpus':2}}}");
+	for (int i = 0; i < 4; i++)
+		add_pod(w, "red", text(w, "r%d", i), 1, NULL);
+	run(w);
+	add_pod(w, "blue", "b0", 1, NULL);
+	run(w);
+	add_pod(w, "blue", "b1", 1, NULL);
+	run(w);
+	for (int round = 0; round < 6; round++) {
+		for (int i = 0; i < 4; i++) {
+			const char *path = text(w, "/api/v1/namespaces/red/pods/r%d", i);
+			struct rf_json *pod = get(w, path), *claim = NULL;
+			const char *its = NULL;
+
+			if (pod == NULL || !rf_kube_deleting(pod))
+				continue;
+			its = text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s",
+				   RF_STR(rf_pod_claim_name(&w->a, pod)));
+			drop(w, path);
+			run(w);
+			claim = rf_json_clone(&w->a, get(w, its));
+			rf_json_set_str(&w->a, rf_json_at(claim, "metadata"), "deletionTimestamp", RF_LIT("2026-11-15T05:00:00Z"));
+			put(w, its, claim);
+			run(w);
+			drop(w, its);
+			run(w);
+		}
+	}
+	assert_int_equal(bound(w, "blue"), 2);
+	assert_int_equal(bound(w, "red"), 2);
+}
+
+static void an_eviction_that_a_budget_refuses_is_not_said_to_have_happened(void **state)
+{
+	struct world *w = *state;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':2}}");
+	add_tenant(w, "blue", "{'quota':{'gpus':2},'queue':{'guaranteed':{'gpus':1}}}");
+	add_pod(w, "red", "r0", 1, NULL);
+	run(w);
+	add_pod(w, "blue", "b0", 1, NULL);
+	w->fault = FAULT_REFUSED;
+	w->code = RF_EXHAUSTED;
+	w->only = "/eviction";
+	w->at = w->writes + 1;
+	deliver(w);
+	rf_placer_turn(&w->p);
+	assert_true(first(w, "event Reclaimed", "r0") == SIZE_MAX);
+	assert_false(rf_kube_deleting(get(w, text(w, POD, "red", "r0"))));
+	run(w); /* it is tried again */
+	assert_true(first(w, "event Reclaimed", "r0") != SIZE_MAX);
+}
+
+static void a_binding_is_remembered_until_the_watch_repeats_it(void **state)
+{
+	struct world *w = *state;
+	struct rf_json *stale = NULL;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':1}}");
+	add_pod(w, "red", "a", 1, NULL);
+	deliver(w);
+	stale = rf_json_clone(&w->a, get(w, text(w, POD, "red", "a")));
+	rf_placer_turn(&w->p);
+	assert_int_equal(bound(w, "red"), 1);
+	/* A change from before the binding arrives after it. */
+	rf_json_set_str(&w->a, rf_json_at(stale, "metadata"), "resourceVersion", RF_LIT("999"));
+	tell(w, stale, stale);
+	w->writes = 0;
+	rf_placer_turn(&w->p);
+	assert_int_equal(w->writes, 0);
+}
+
+static void nothing_is_written_when_nothing_happens(void **state)
+{
+	struct world *w = *state;
+
+	gang_of_four(w);
+	add_pod(w, "red", "late", 1, NULL);
+	run(w);
+	w->writes = 0;
+	for (int i = 0; i < 10; i++) {
+		w->now += 1000;
+		w->p.now_ms = w->now;
+		rf_placer_turn(&w->p);
+	}
+	assert_int_equal(w->writes, 0);
+}
+
+static void many_waiting_pods_are_told_some_at_a_time(void **state)
+{
+	struct world *w = *state;
+	int64_t again = 0;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':1000}}");
+	for (int i = 0; i < 101; i++)
+		add_pod(w, "red", text(w, "p%d", i), 1, NULL);
+	deliver(w);
+	again = rf_placer_turn(&w->p);
+	assert_int_equal(again, 0);
+	assert_true(w->writes < 50);
+	run(w);
+	assert_int_equal(bound(w, "red"), 1);
+	for (int i = 0; i < 101; i++) {
+		const struct rf_json *pod = get(w, text(w, "/api/v1/namespaces/red/pods/p%d", i));
+
+		if (rf_json_str_at(pod, "spec", "nodeName").n == 0)
+			assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(pod, "status", "conditions"), 0),
+							     "reason"),
+					      "Unschedulable"));
+	}
+}
+
+/* --- status and ledger ------------------------------------------------------------------------------ */
+
+static void a_gang_is_started_only_when_enough_were_bound(void **state)
+{
+	struct world *w = *state;
+	struct rf_json *g = rf_json_make(&w->a, "{'metadata':{'uid':'g'},'spec':{'minMember':3}}");
+	struct rf_json *patch = rf_group_status(&w->a, g, 2, 2, RF_LIT("no room"));
+
+	assert_false(rf_json_is_true(rf_json_at(patch, "status", "started")));
+	assert_true(rf_str_is(rf_json_str_at(patch, "status", "phase"), "Pending"));
+	assert_true(rf_str_is(rf_json_str_at(patch, "status", "message"), "no room"));
+	patch = rf_group_status(&w->a, g, 3, 2, RF_LIT("no room")); /* one has ended */
+	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
+	assert_int_equal(rf_json_int(rf_json_at(patch, "status", "scheduled"), -1), 2);
+	assert_int_equal(rf_json_str_at(patch, "status", "message").n, 0);
+	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
+	assert_null(rf_group_status(&w->a, g, 3, 2, RF_STR_EMPTY));
+	patch = rf_group_status(&w->a, g, 0, 0, RF_STR_EMPTY); /* its pods are gone: it had started all the same */
+	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
+}
+
+static void a_queue_says_what_waits_and_what_runs(void **state)
+{
+	struct world *w = *state;
+	const struct rf_json *status = NULL;
+
+	add_node(w, "n1", 2);
+	add_tenant(w, "red", "{'quota':{'gpus':8},'queue':{'guaranteed':{'gpus':1}}}");
+	for (int i = 0; i < 3; i++)
+		add_pod(w, "red", text(w, "p%d", i), 1, NULL);
+	run(w);
+	assert_true(w->p.moved);
+	assert_true(rf_books_write_queues(&w->p, true));
+	assert_false(w->p.moved);
+	status = rf_json_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status");
+	assert_int_equal(rf_json_int(rf_json_at(status, "pending"), -1), 1);
+	assert_int_equal(rf_json_int(rf_json_at(status, "running"), -1), 2);
+	status = rf_json_item(rf_json_at(status, "resources"), 0);
+	assert_true(rf_str_is(rf_json_str_at(status, "name"), "cards"));
+	assert_int_equal(rf_json_int(rf_json_at(status, "used"), -1), 2);
+	assert_int_equal(rf_json_int(rf_json_at(status, "guaranteed"), -1), 1);
+	deliver(w);
+	w->writes = 0;
+	assert_true(rf_books_write_queues(&w->p, false));
+	assert_int_equal(w->writes, 0);
+}
+
+static void a_queue_that_makes_no_sense_says_so_until_it_does(void **state)
+{
+	struct world *w = *state;
+
+	add_tenant(w, "red", "{'queue':{'parent':'org'}}");
+	deliver(w);
+	assert_true(rf_books_write_queues(&w->p, false));
+	assert_true(rf_json_str_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status", "message").n > 0);
+	put(w, "/apis/ringfence.io/v1alpha1/queues/org",
+	    rf_json_make(&w->a, "{'kind':'Queue','metadata':{'name':'org'},'spec':{'weight':1}}"));
+	deliver(w);
+	assert_true(rf_books_write_queues(&w->p, false));
+	assert_int_equal(rf_json_str_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status", "message").n, 0);
+}
+
+static int64_t usage(struct world *w, const char *queue)
+{
+	struct rf_queues *qs = rf_core_queues(w->core);
+
+	return (int64_t)(rf_queue_usage(qs, rf_queues_find(qs, rf_str(queue)), w->now) >> 32);
+}
+
+static void past_usage_outlives_the_process(void **state)
+{
+	struct world *w = *state;
+	struct rf_err err = RF_ERR_INIT;
+	int64_t before = 0;
+
+	add_node(w, "n1", 2);
+	add_tenant(w, "red", "{'quota':{'gpus':8}}");
+	add_pod(w, "red", "a", 1, NULL);
+	run(w);
+	w->now += 3600000;
+	w->p.now_ms = w->now;
+	before = usage(w, "red");
+	assert_true(before > 0);
+	assert_int_equal(rf_usage_save(&w->p, &err), 0);
+	assert_int_equal(rf_usage_save(&w->p, &err), 0); /* over the first */
+	drop(w, text(w, POD, "red", "a"));
+	restart(w);
+	assert_int_equal(usage(w, "red"), 0);
+	assert_int_equal(rf_usage_load(&w->p, &err), 0);
+	assert_true(usage(w, "red") > before * 9 / 10);
+	/* One that is spoilt keeps nobody from starting. */
+	rf_json_set(&w->a, get(w, "/api/v1/namespaces/ringfence-system/configmaps/ringfence-ledger"), RF_LIT("data"),
+		    rf_json_make(&w->a, "{'ledger':'what is this'}"));
+	assert_int_equal(rf_usage_load(&w->p, &err), 0);
+}
+
+static void the_event_log_is_bounded_and_turned_over_once(void **state)
+{
+	struct world *w = *state;
+	char dir[] = "/tmp/ringfence-test.XXXXXX";
+	struct rf_event_log *l = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	const char *path = NULL, *older = NULL;
+	FILE *f = NULL;
+	char line[64];
+
+	assert_non_null(mkdtemp(dir));
+	path = text(w, "%s/events", dir);
+	older = text(w, "%s/events.1", dir);
+	assert_int_equal(rf_event_log_open(path, 100, &l, &err), 0);
+	for (int i = 0; i < 25; i++)
+		rf_event_log_line(l, rf_str(text(w, "%09d\n", i)));
+	rf_event_log_close(l);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(line, sizeof(line), f));
+	assert_string_equal(line, "000000020\n");
+	fclose(f);
+	f = fopen(older, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(line, sizeof(line), f));
+	assert_string_equal(line, "000000010\n");
+	fclose(f);
+	unlink(path);
+	unlink(older);
+	rmdir(dir);
+	assert_true(rf_event_log_open(text(w, "%s/nowhere", dir), 100, &l, &err) < 0);
+}
+
+struct reader {
+	struct rf_core *core; /* that is told the same */
+	size_t facts, binds;
+};
+
+static void read_line(void *ctx, struct rf_str line)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct reader *r = ctx;
+	struct rf_log_event e = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_true(line.n > 0 && line.p[line.n - 1] == '\n');
+	if (rf_log_read(&a, line, &e, &err) < 0)
+		fail_msg("%s", err.msg);
+	r->binds += e.kind == RF_LOG_DECISION && e.decision.verdict == RF_CORE_BIND;
+	r->facts += e.kind < RF_LOG_DECISION;
+	if (e.kind < RF_LOG_DECISION)
+		assert_int_equal(rf_log_tell(r->core, &e, &err), 0);
+}
+
+/* What is logged is enough for another core to come to the same. */
+static void what_is_heard_and_decided_is_logged(void **state)
+{
+	struct world *w = *state;
+	struct rf_core_config config;
+	struct reader r = { 0 };
+	struct rf_core_decision *d = NULL;
+
+	rf_core_config_default(&config);
+	r.core = rf_core_new(&config);
+	rf_core_log_to(w->core, read_line, &r);
+	gang_of_four(w);
+	run(w);
+	rf_core_log_to(w->core, NULL, NULL);
+	assert_int_equal(r.binds, 4);
+	assert_true(r.facts >= 12);
+	assert_int_equal(rf_core_decide(r.core, w->now, 16, &w->a, &d), 0); /* all of it is bound there, too */
+	assert_int_equal(rf_queues_find(rf_core_queues(r.core), RF_LIT("red")) != NULL, 1);
+	rf_core_free(r.core);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_pod_gets_its_claim_then_its_node),
+		TEST(all_claims_of_a_gang_are_written_before_its_first_binding),
+		TEST(a_gang_that_does_not_fit_gets_nothing),
+		TEST(a_crash_before_any_write_leaves_a_whole_gang_in_the_end),
+		TEST(a_crash_and_a_lost_node_leave_no_half_gang),
+		TEST(a_refused_write_of_a_gang_takes_its_claims_back),
+		TEST(a_write_without_an_answer_gives_nothing_away_twice),
+		TEST(a_binding_that_fails_does_not_hold_up_the_others),
+		TEST(a_pod_that_went_while_it_was_bound_holds_no_card),
+		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
+		TEST(what_is_evicted_leaves_in_its_own_order),
+		TEST(an_eviction_that_a_budget_refuses_is_not_said_to_have_happened),
+		TEST(a_binding_is_remembered_until_the_watch_repeats_it),
+		TEST(nothing_is_written_when_nothing_happens),
+		TEST(many_waiting_pods_are_told_some_at_a_time),
+		TEST(a_gang_is_started_only_when_enough_were_bound),
+		TEST(a_queue_says_what_waits_and_what_runs),
+		TEST(a_queue_that_makes_no_sense_says_so_until_it_does),
+		TEST(past_usage_outlives_the_process),
+		TEST(the_event_log_is_bounded_and_turned_over_once),
+		TEST(what_is_heard_and_decided_is_logged),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,545 @@
+/* Decisions: in the order in which to carry them out. */
+#include "sched/core_private.h"
+
+#define SWEEP 4096	 /* pods whose reason is looked at again in one go */
+#define REASONS 20000	 /* nodes that are looked at for reasons in one go */
+#define TRIES 256	 /* in vain, in one go: then others have a word */
+
+struct out {
+	RF_VEC(struct rf_core_decision) d;
+	struct rf_arena *a;
+	size_t most;
+};
+
+/* --- one decision ----------------------------------------------------------------------------- */
+
+static struct rf_core_decision *say(struct rf_core *c, struct out *o, struct co_pod *p, enum rf_core_verdict v)
+{
+	const struct co_tenant *t = p->ns->tenant;
+
+	(void)c;
+	rf_vec_push(&o->d, ((struct rf_core_decision){ .verdict = v,
+						       .uid = rf_arena_str(o->a, p->uid),
+						       .ns = rf_arena_str(o->a, rf_str(p->ns->name)),
+						       .name = rf_arena_str(o->a, p->name),
+						       .tenant = t != NULL ? rf_arena_str(o->a, rf_str(t->name)) :
+									     RF_STR_EMPTY }));
+	return &o->d.at[o->d.n - 1];
+}
+
+static size_t devices_of(const struct co_part *p)
+{
+	return (size_t)(p->ask.slices > 0 ? p->ask.slices : p->ask.share_bytes > 0 ? 1 : p->ask.cards);
+}
+
+/* A part's cards go to its containers in their order. */
+static const struct co_part *container_of(const struct co_form *f, unsigned part, size_t nth)
+{
+	const struct co_part *last = NULL;
+
+	for (size_t i = 0; i < f->n_parts; i++) {
+		if (f->parts[i].part != part)
+			continue;
+		last = &f->parts[i];
+		if (nth < devices_of(last))
+			return last;
+		nth -= devices_of(last);
+	}
+	return last;
+}
+
+static void fill_grant(struct rf_core *c, struct rf_arena *a, const struct co_node *n, const struct rf_fleet_grant *g,
+		       const struct co_part *container, struct rf_sched_grant *ret)
+{
+	const struct co_slot *s = &n->slots[g->card];
+
+	*ret = (struct rf_sched_grant){ .container = rf_arena_str(a, container->name),
+					.device = rf_arena_str(a, rf_str(s->name)),
+					.profile = RF_STR_EMPTY };
+	if (g->kind == RF_FLEET_WHOLE) {
+		ret->whole = true;
+		ret->bytes = s->memory;
+		ret->milli = RF_FLEET_MILLI;
+	} else if (g->kind == RF_FLEET_SHARE) {
+		ret->bytes = g->bytes;
+		ret->milli = g->milli;
+	} else {
+		const struct rf_mig_profile *m = &c->models[s->model].gpu->mig[g->profile];
+
+		ret->profile = rf_arena_str(a, rf_str(m->name));
+		ret->start = g->start;
+		ret->bytes = (int64_t)m->memory_mib << 20;
+		ret->milli = m->slices * RF_FLEET_MILLI / RF_MIG_COMPUTE_SLICES;
+	}
+}
+
+static void grants_of_hold(struct rf_core *c, struct rf_arena *a, const struct co_pod *p, struct rf_core_decision *d)
+{
+	size_t dealt[RF_FLEET_PARTS_MAX] = { 0 };
+	const struct rf_fleet_grant *g;
+	uint32_t node;
+
+	g = rf_fleet_hold(c->fleet, p->hold, &node, &d->n_grants);
+	rf_assert(g != NULL);
+	d->grants = rf_arena_array(a, struct rf_sched_grant, RF_MAX(d->n_grants, 1));
+	for (size_t i = 0; i < d->n_grants; i++)
+		fill_grant(c, a, p->seat, &g[i], container_of(p->shape->form, g[i].part, dealt[g[i].part]++),
+			   &d->grants[i]);
+}
+
+static void grants_of_claim(struct rf_arena *a, const struct co_claim *k, struct rf_core_decision *d)
+{
+	d->n_grants = k->n;
+	d->grants = rf_arena_array(a, struct rf_sched_grant, RF_MAX(k->n, 1));
+	for (size_t i = 0; i < k->n; i++) {
+		const struct co_grant *g = &k->grants[i];
+
+		d->grants[i] = (struct rf_sched_grant){
+			.container = rf_arena_str(a, g->container),
+			.device = g->slot < k->node->n_slots ? rf_arena_str(a, rf_str(k->node->slots[g->slot].name)) :
+							       RF_STR_EMPTY,
+			.bytes = g->bytes,
+			.milli = g->milli,
+			.whole = g->whole,
+			.profile = rf_arena_str(a, g->profile),
+			.start = g->start,
+		};
+	}
+}
+
+static void say_bind(struct rf_core *c, struct out *o, struct co_pod *p, size_t left)
+{
+	struct rf_core_decision *d = say(c, o, p, RF_CORE_BIND);
+	bool promised = p->state == CO_PROMISED;
+
+	d->node = rf_arena_str(o->a, rf_str(p->seat->name));
+	d->promised = promised;
+	d->commit_left = left;
+	if (promised && p->claim != NULL)
+		grants_of_claim(o->a, p->claim, d);
+	else
+		grants_of_hold(c, o->a, p, d);
+	co_todo(c, p, CO_ASKED);
+}
+
+/* --- what is to be said already ----------------------------------------------------------------- */
+
+static void say_promised_gang(struct rf_core *c, struct out *o, struct co_group *g)
+{
+	size_t n = 0;
+
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
+		n += p->todo == CO_BIND;
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->todo == CO_BIND)
+			say_bind(c, o, p, --n);
+	}
+}
+
+static void say_release(struct rf_core *c, struct out *o, struct co_pod *p)
+{
+	const struct co_claim *k = p->claim;
+	struct rf_core_decision *d = say(c, o, p, RF_CORE_RELEASE);
+
+	if (k == NULL)
+		return;
+	if (k->node != NULL)
+		d->node = rf_arena_str(o->a, rf_str(k->node->name));
+	grants_of_claim(o->a, k, d);
+	d->promised = true;
+	d->reason = !co_claim_good(k) ?
+			    rf_arena_printf(o->a,
+					    "claim %.*s holds a card on node %.*s that is gone or out of service; it is "
+					    "released and placed anew. resource=cards level=node need=%zu have=0 help=wait",
+					    RF_STR(k->name), RF_STR(d->node), k->n) :
+		    p->fails >= CO_PROMISE_FAILS ?
+			    rf_arena_printf(o->a,
+					    "claim %.*s: its pod could not be bound to node %.*s; the claim is released and the pod "
+					    "placed anew. resource=cards level=node need=%zu have=0 help=wait",
+					    RF_STR(k->name), RF_STR(d->node), k->n) :
+			    rf_arena_printf(o->a,
+					    "claim %.*s belongs to group %s, which cannot be whole now; all its claims are released. "
+					    "resource=pods level=group need=%lld have=%zu help=wait",
+					    RF_STR(k->name), p->group != NULL ? p->group->name : "",
+					    p->group != NULL ? (long long)p->group->min : 0,
+					    p->group != NULL ? p->group->have : 0);
+	co_state(c, p, CO_BARRED);
+	p->bar = CO_BAR_CLAIM;
+	co_todo(c, p, CO_ASKED);
+}
+
+static void say_evict(struct rf_core *c, struct out *o, struct co_pod *p)
+{
+	struct rf_core_decision *d = say(c, o, p, RF_CORE_EVICT);
+
+	if (p->seat != NULL)
+		d->node = rf_arena_str(o->a, rf_str(p->seat->name));
+	d->reason = co_why_evict(c, p, o->a);
+	co_todo(c, p, CO_ASKED);
+}
+
+static void say_todo(struct rf_core *c, struct out *o)
+{
+	size_t i = 0;
+
+	for (; i < c->todo.n && o->d.n < o->most; i++) {
+		struct co_pod *p = c->todo.at[i];
+
+		if (p == NULL)
+			continue;
+		if (p->todo == CO_BIND && p->group != NULL && !p->group->started && !p->group->was_whole)
+			say_promised_gang(c, o, p->group);
+		else if (p->todo == CO_BIND)
+			say_bind(c, o, p, 0);
+		else if (p->todo == CO_RELEASE)
+			say_release(c, o, p);
+		else if (p->todo == CO_EVICT)
+			say_evict(c, o, p);
+	}
+	if (i == 0)
+		return;
+	memmove(c->todo.at, c->todo.at + i, (c->todo.n - i) * sizeof(*c->todo.at));
+	c->todo.n -= i;
+}
+
+/* --- what starts ------------------------------------------------------------------------------- */
+
+static void say_started(struct rf_core *c, struct out *o, struct co_work *w)
+{
+	struct co_group *g = w->group;
+	size_t n = w->n;
+
+	/* What was promised of this gang is bound with the rest of it. */
+	for (const struct co_pod *p = g != NULL ? g->pods : NULL; p != NULL; p = p->group_next)
+		n += p->state == CO_PROMISED && p->todo != CO_ASKED;
+	for (struct co_pod *p = w->first; p != NULL; p = p->work_next)
+		say_bind(c, o, p, --n);
+	for (struct co_pod *p = g != NULL ? g->pods : NULL; p != NULL; p = p->group_next) {
+		if (p->state == CO_PROMISED && p->todo != CO_ASKED)
+			say_bind(c, o, p, --n);
+	}
+}
+
+/* Gangs of which only promises are left, and which could not be completed. */
+static bool give_up_mending(struct rf_core *c)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->broken.n; i++) {
+		struct co_group *g = c->broken.at[i];
+
+		if (!g->mending)
+			continue;
+		g->tried = true;
+		g->mending = false;
+		co_mark_group(c, g);
+		any = true;
+	}
+	return any;
+}
+
+static void look_ahead(struct rf_core *c)
+{
+	if (c->config.reserve_after_ms == 0 || c->ticks == c->ahead_tick || c->now < c->ahead_ms)
+		return;
+	c->ahead_tick = c->ticks;
+	c->ahead_ms = c->now + 1000;
+	(void)rf_queues_plan_ahead(c->queues, c->now, NULL, NULL);
+}
+
+/* What is decided is said before more is tried in vain than that. */
+static bool enough(const struct out *o, size_t vain, size_t vain_since)
+{
+	return vain >= TRIES || (o->d.n > 0 && vain_since >= o->d.n);
+}
+
+static void start_all(struct rf_core *c, struct out *o)
+{
+	size_t vain = 0, vain_since = 0; /* since something was decided */
+
+	c->unfinished = false;
+	for (;;) {
+		struct rf_workload_view v;
+		struct rf_workload *w;
+		int64_t members = 0;
+
+		co_settle(c);
+		say_todo(c, o);
+		if (o->d.n >= o->most)
+			return;
+		c->unfinished = enough(o, vain, vain_since);
+		if (c->unfinished)
+			return;
+		look_ahead(c);
+		w = rf_queues_next(c->queues, c->now, &members);
+		c->unfinished = w == NULL && o->d.n > 0; /* plans take time */
+		if (c->unfinished)
+			return;
+		if (w == NULL) {
+			if (!give_up_mending(c) && !co_plan(c))
+				return;
+			continue;
+		}
+		rf_workload_view(w, &v);
+		if (co_start(c, v.user, members)) {
+			say_started(c, o, v.user);
+			continue;
+		}
+		vain++;
+		vain_since += o->d.n > 0;
+		rf_queues_refuse(c->queues, w, 0);
+		(void)co_plan_failed(c, v.user);
+	}
+}
+
+/* --- telling who waits -------------------------------------------------------------------------- */
+
+static void tell(struct rf_core *c, struct out *o, struct co_pod *p)
+{
+	uint64_t number;
+	struct rf_str why = co_why(c, p, o->a, &number);
+
+	if (number != p->told) {
+		say(c, o, p, RF_CORE_WAIT)->reason = why;
+		p->told = number;
+		p->told_ms = c->now;
+	}
+	co_waits(c, p, 2);
+}
+
+static void tell_fresh(struct rf_core *c, struct out *o)
+{
+	while (c->fresh != NULL && o->d.n < o->most && c->looked < REASONS) {
+		struct co_pod *p = c->fresh;
+
+		if (p->told != 0 && c->now - p->told_ms < CO_TELL_MS) {
+			co_waits(c, p, 2); /* heard something a moment ago: with the others */
+			co_tick(c);
+		} else {
+			tell(c, o, p);
+		}
+	}
+}
+
+/* Looks again at those who were told, if anything changed since, and not all the time. */
+static void tell_again(struct rf_core *c, struct out *o)
+{
+	if (!c->sweeping) {
+		if (c->told == NULL || c->ticks == c->swept || c->now < c->swept_ms + CO_TELL_MS)
+			return;
+		c->sweeping = true;
+		c->swept = c->ticks;
+		c->swept_ms = c->now;
+		c->sweep = c->told;
+	}
+	for (size_t i = 0; c->sweep != NULL && i < SWEEP && c->looked < REASONS && o->d.n < o->most; i++) {
+		struct co_pod *p = c->sweep;
+
+		c->sweep = p->wait_next;
+		tell(c, o, p);
+	}
+	c->sweeping = c->sweep != NULL;
+}
+
+/* --- the interface ------------------------------------------------------------------------------ */
+
+static bool anything_marked(const struct rf_core *c)
+{
+	return c->dirty.n > 0 || c->dirty_groups.n > 0 || c->dirty_claims.n > 0 || c->todo.n > 0 || c->freed != 0 ||
+	       c->queues_pending || c->capacity_stale || c->limbo_stale;
+}
+
+/* A call that could have changed nothing is left out. */
+static void log_decide(struct rf_core *c, const struct out *o, uint64_t ticks, bool marked)
+{
+	if (!marked && o->d.n == 0 && ticks == c->ticks)
+		return;
+	CO_LOG(c, RF_LOG_DECIDE, .most = (int64_t)RF_MIN(o->most, (size_t)INT64_MAX));
+	for (size_t i = 0; i < o->d.n; i++)
+		CO_LOG(c, RF_LOG_DECISION, .decision = o->d.at[i]);
+}
+
+/* Not in the log: when what is marked is settled does not matter but for ties. */
+void co_look(struct rf_core *c)
+{
+	co_settle(c);
+}
+
+size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a,
+		      struct rf_core_decision **ret)
+{
+	struct out o = { .d = RF_VEC_INIT, .a = a, .most = most };
+	bool marked = anything_marked(c) || c->fresh != NULL || c->sweeping || c->unfinished || now_ms >= c->wake_ms;
+	uint64_t ticks = c->ticks;
+	size_t n;
+
+	c->now = RF_MAX(c->now, now_ms);
+	c->attempts = 64;
+	c->looked = 0;
+	start_all(c, &o);
+	/* Where there is no end of trying, reasons have their time, too. */
+	if (o.d.n < most && (!c->unfinished || c->now >= c->spoke_ms + CO_TELL_MS)) {
+		c->spoke_ms = c->now;
+		tell_fresh(c, &o);
+		tell_again(c, &o);
+	}
+	log_decide(c, &o, ticks, marked);
+	n = o.d.n;
+	*ret = rf_arena_array(a, struct rf_core_decision, RF_MAX(n, 1));
+	if (n > 0)
+		memcpy(*ret, o.d.at, n * sizeof(**ret));
+	rf_vec_done(&o.d);
+	return n;
+}
+
+int64_t rf_core_next_ms(const struct rf_core *c, int64_t now_ms)
+{
+	int64_t next = c->wake_ms, start;
+
+	if (anything_marked(c) || c->fresh != NULL || c->sweeping || c->unfinished)
+		return now_ms;
+	if (c->told != NULL && c->ticks != c->swept)
+		next = RF_MIN(next, c->swept_ms + CO_TELL_MS);
+	if (c->told != NULL && c->config.reserve_after_ms > 0 && c->ticks != c->ahead_tick)
+		next = RF_MIN(next, c->ahead_ms);
+	for (size_t i = 0; rf_queues_reserved(c->queues, i, &start) != NULL; i++) {
+		if (start > now_ms)
+			next = RF_MIN(next, start);
+	}
+	next = RF_MIN(next, co_plan_next(c));
+	return next == INT64_MAX ? next : RF_MAX(next, now_ms);
+}
+
+/* --- failures ----------------------------------------------------------------------------------- */
+
+/* Its place is free again. */
+static void undo(struct rf_core *c, struct co_pod *p)
+{
+	struct co_group *g = p->group;
+
+	co_work_leave(c, p);
+	co_seat(c, p, NULL);
+	co_state(c, p, CO_IDLE);
+	co_todo(c, p, CO_NOTHING);
+	co_mark(c, p);
+	if (g != NULL)
+		co_mark_group(c, g);
+}
+
+/* Of a gang: with one the whole commit fails, but for those whose claims are there. These are said again. */
+static void undo_commit(struct rf_core *c, struct co_group *g, const struct co_work *commit)
+{
+	bool whole = g->started || g->was_whole;
+
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (whole && p->work != commit)
+			continue; /* one that came later, on its own */
+		if (p->state == CO_PLACED && p->todo == CO_ASKED)
+			undo(c, p);
+		else if (p->state == CO_PROMISED && p->todo == CO_ASKED)
+			co_todo(c, p, CO_NOTHING);
+		co_mark(c, p); /* and ghosts may go */
+	}
+}
+
+static void failed_bind(struct rf_core *c, struct co_pod *p, struct rf_str why)
+{
+	struct co_group *g = p->group;
+
+	co_pause(c, p, why);
+	if (g != NULL && p->work != NULL) {
+		undo_commit(c, g, p->work);
+		if (!g->started && !g->was_whole)
+			g->again_ms = RF_MAX(g->again_ms, p->again_ms);
+		co_mark_group(c, g);
+	}
+	if (p->state == CO_PLACED)
+		undo(c, p);
+	else
+		co_todo(c, p, CO_NOTHING);
+	if (p->state == CO_PROMISED && p->fails >= CO_PROMISE_FAILS) {
+		co_state(c, p, CO_BARRED);
+		p->bar = CO_BAR_CLAIM;
+		co_todo(c, p, CO_RELEASE);
+	}
+	co_mark(c, p);
+}
+
+void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int64_t now_ms)
+{
+	struct co_pod *p = rf_map_get(&c->pods, uid);
+
+	c->now = RF_MAX(c->now, now_ms);
+	CO_LOG(c, RF_LOG_FAILED, .uid = uid, .why = why);
+	if (p == NULL)
+		return;
+	co_settle(c); /* what was told before counts before */
+	p = rf_map_get(&c->pods, uid);
+	if (p != NULL && p->ghost) {
+		undo_commit(c, p->group, p->commit);
+		co_mark_group(c, p->group);
+	}
+	if (p == NULL || p->todo != CO_ASKED)
+		return;
+	if (p->evicting) {
+		co_evict_failed(c, p, why);
+		return;
+	}
+	if (p->state == CO_PLACED || p->state == CO_PROMISED) {
+		failed_bind(c, p, why);
+	} else { /* a claim could not be deleted: again later */
+		co_pause(c, p, why);
+		co_todo(c, p, CO_NOTHING);
+	}
+	co_mark(c, p);
+}
+
+/* --- looking ------------------------------------------------------------------------------------ */
+
+struct rf_str rf_core_why(struct rf_core *c, struct rf_str uid, int64_t now_ms, struct rf_arena *a)
+{
+	struct co_pod *p = rf_map_get(&c->pods, uid);
+	uint64_t number;
+
+	c->now = RF_MAX(c->now, now_ms);
+	if (p == NULL)
+		return RF_STR_EMPTY;
+	co_look(c);
+	p = rf_map_get(&c->pods, uid);
+	return p != NULL && p->waits != 0 ? co_why(c, p, a, &number) : RF_STR_EMPTY;
+}
+
+static bool comes_before(const struct co_work *a, const struct co_work *b)
+{
+	return a != b && !a->running && co_before(a->first, b->first);
+}
+
+int64_t rf_core_position(struct rf_core *c, struct rf_str uid)
+{
+	struct co_pod *p;
+	int64_t n = 0;
+
+	co_look(c);
+	p = rf_map_get(&c->pods, uid);
+	if (p == NULL || p->state != CO_QUEUED || p->work == NULL)
+		return -1;
+	for (int list = 0; list < 2; list++) {
+		for (const struct co_pod *o = list == 0 ? c->fresh : c->told; o != NULL; o = o->wait_next) {
+			if (o->state == CO_QUEUED && o->work != NULL && o->work->first == o &&
+			    o->work->queue == p->work->queue && comes_before(o->work, p->work))
+				n++;
+		}
+	}
+	return n;
+}
+
+int rf_core_audit(struct rf_core *c, int64_t now_ms, struct rf_err *err)
+{
+	c->now = RF_MAX(c->now, now_ms);
+	co_look(c);
+	if (!rf_fleet_audit(c->fleet, err))
+		return -RF_INTERNAL;
+	if (rf_queues_recount(c->queues, c->now, err) < 0)
+		return -RF_INTERNAL;
+	return co_audit(c, err);
+}

@@ -1,0 +1,668 @@
+/* Taking back: a plan (evict.h) is said, kept while its victims leave, and nobody else may come in between. */
+#include "sched/core_private.h"
+
+#define ATTEMPTS 8	 /* plans that are looked for in one go */
+#define MANY_WAIT 2000 /* with more who wait, candidates are looked for only every so often */
+#define LOOK_MS 100
+#define LATE_MS 300000 /* after its grace a victim should be gone by then */
+
+/* --- what is on its way ------------------------------------------------------------------------ */
+
+static void clean_flight(struct rf_core *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->flight.n; i++) {
+		if (c->flight.at[i] != NULL && c->flight.at[i]->state == CO_PLACED)
+			c->flight.at[n++] = c->flight.at[i];
+	}
+	c->flight.n = n;
+}
+
+void co_fly(struct rf_core *c, struct co_pod *p)
+{
+	if (c->flight.n >= 64 && (c->flight.n & (c->flight.n - 1)) == 0)
+		clean_flight(c);
+	rf_vec_push(&c->flight, p);
+}
+
+static struct co_queue *parent_of(struct rf_core *c, const struct co_queue *q)
+{
+	return q->put && q->v.parent.n > 0 ? rf_map_get(&c->queue_map, q->v.parent) : NULL;
+}
+
+static struct co_flight *flight_of(struct rf_core *c, const struct co_queue *q, int64_t resource)
+{
+	for (size_t i = 0; i < c->flights.n; i++) {
+		if (c->flights.at[i].queue == q && c->flights.at[i].resource == resource)
+			return &c->flights.at[i];
+	}
+	return NULL;
+}
+
+/* What may still fail must not make a queue look as if it were over its guarantee. */
+static void count_flight(struct rf_core *c)
+{
+	clean_flight(c);
+	rf_vec_clear(&c->flights);
+	for (size_t i = 0; i < c->flight.n; i++) {
+		struct co_charge ch = { .n = 0 };
+
+		co_charge_held(c, c->flight.at[i], &ch);
+		for (struct co_queue *q = c->flight.at[i]->work != NULL ? c->flight.at[i]->work->queue : NULL; q != NULL;
+		     q = parent_of(c, q)) {
+			for (size_t k = 0; k < ch.n; k++) {
+				struct co_flight *f = flight_of(c, q, ch.ask[k].resource);
+
+				if (f == NULL) {
+					rf_vec_push(&c->flights, ((struct co_flight){ q, ch.ask[k].resource, 0, false }));
+					f = &c->flights.at[c->flights.n - 1];
+				}
+				f->amount += ch.ask[k].amount;
+			}
+		}
+	}
+	for (size_t i = 0; i < c->flights.n; i++) {
+		struct co_flight *f = &c->flights.at[i];
+		struct rf_queue *q = rf_queues_find(c->queues, rf_str(f->queue->name));
+		struct rf_queue_view v;
+
+		if (q == NULL)
+			continue;
+		rf_queue_view(c->queues, q, f->resource, c->now, &v);
+		f->over = v.used - f->amount > v.guaranteed;
+	}
+}
+
+/* Is its queue, or one above, over its guarantee only by what is on its way? */
+static bool shielded(struct rf_core *c, const struct co_work *w)
+{
+	struct co_charge ch = { .n = 0 };
+
+	if (c->flights.n == 0 || w->first == NULL)
+		return false;
+	co_charge_held(c, w->first, &ch);
+	for (const struct co_queue *q = w->queue; q != NULL; q = parent_of(c, q)) {
+		for (size_t k = 0; k < ch.n; k++) {
+			const struct co_flight *f = flight_of(c, q, ch.ask[k].resource);
+
+			if (f != NULL && !f->over && ch.ask[k].resource != CO_CPU && ch.ask[k].resource != CO_MEMORY &&
+			    ch.ask[k].resource != CO_PODS)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* --- what the planner asks -------------------------------------------------------------------- */
+
+static bool leaves(const struct co_pod *p)
+{
+	return p->deleting || p->evicting || p->ended || !p->known;
+}
+
+static size_t members_of(void *ctx, const struct rf_workload *rw, const struct rf_evict_member **ret)
+{
+	struct rf_core *c = ctx;
+	struct rf_workload_view v;
+	const struct co_work *w;
+
+	rf_workload_view(rw, &v);
+	w = v.user;
+	rf_vec_clear(&c->members);
+	*ret = NULL;
+	if (w->claim != NULL) { /* what a pod left behind goes by itself */
+		if (w->claim->hold == 0 || w->claim->pod == NULL)
+			return 0;
+		rf_vec_push(&c->members, ((struct rf_evict_member){ w->claim->hold, w->claim->pod, true }));
+	}
+	if (shielded(c, w))
+		return 0;
+	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (p->hold == 0 || p->state != CO_BOUND)
+			return 0; /* not yet bound: it cannot be evicted */
+		rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, leaves(p) }));
+	}
+	for (size_t i = 0; i < c->members.n / 2; i++) { /* those that matter least first */
+		struct rf_evict_member m = c->members.at[i];
+
+		c->members.at[i] = c->members.at[c->members.n - 1 - i];
+		c->members.at[c->members.n - 1 - i] = m;
+	}
+	*ret = c->members.at;
+	return c->members.n;
+}
+
+static bool match_holds(const struct rf_sched_match *m, const struct co_labels *l)
+{
+	const struct rf_str *value = NULL;
+	bool in = false;
+
+	for (size_t i = 0; l != NULL && i < l->n; i++) {
+		if (rf_str_eq(l->at[i].key, m->key))
+			value = &l->at[i].value;
+	}
+	for (size_t i = 0; value != NULL && i < m->n_values; i++)
+		in = in || rf_str_eq(*value, m->values[i]);
+	switch (m->op) {
+	case RF_SCHED_IN:
+		return in;
+	case RF_SCHED_NOT_IN:
+		return !in;
+	case RF_SCHED_EXISTS:
+		return value != NULL;
+	case RF_SCHED_ABSENT:
+		return value == NULL;
+	default:
+		return false;
+	}
+}
+
+static bool in_budget(const struct co_budget *b, const struct co_pod *p)
+{
+	if (!rf_str_is(b->v.ns, p->ns->name))
+		return false;
+	if (b->v.labels.n == 0)
+		return b->v.any;
+	for (size_t i = 0; i < b->v.labels.n; i++) {
+		if (!match_holds(&b->v.labels.all[i], p->labels))
+			return false;
+	}
+	return true;
+}
+
+/* Of what a budget allows, evictions that were said and are not heard of yet are taken off. */
+static int64_t allowed(const struct rf_core *c, const struct co_budget *b)
+{
+	int64_t n = b->v.allowed;
+
+	for (size_t i = 0; i < c->plans.n; i++) {
+		const struct rf_evict_plan *plan = &c->plans.at[i]->plan;
+
+		for (size_t k = 0; k < plan->n; k++) {
+			const struct co_pod *p = plan->go[k]->user;
+
+			n -= p != NULL && p->evicting && !p->deleting && in_budget(b, p);
+		}
+	}
+	return n;
+}
+
+static bool may_go(void *ctx, const struct rf_evict_member *const *go, size_t n)
+{
+	struct rf_core *c = ctx;
+
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->budgets, m)) != NULL;) {
+		const struct co_budget *b = m->value;
+		int64_t left = allowed(c, b);
+
+		for (size_t i = 0; i < n; i++)
+			left -= !go[i]->leaving && in_budget(b, go[i]->user);
+		if (left < 0 && left < allowed(c, b))
+			return false;
+	}
+	return true;
+}
+
+static void gone(void *ctx, const struct rf_evict_member *m)
+{
+	struct rf_core *c = ctx;
+	const struct co_pod *p = m->user;
+
+	if (p != NULL && p->wished)
+		rf_wish_off(c->wishes, p->shape->wish, p->seat->handle);
+}
+
+static void back(void *ctx, const struct rf_evict_member *m)
+{
+	struct rf_core *c = ctx;
+	const struct co_pod *p = m->user;
+
+	if (p != NULL && p->wished)
+		rf_wish_on(c->wishes, p->shape->wish, p->seat->handle);
+}
+
+static struct rf_evict_world world_of(struct rf_core *c)
+{
+	return (struct rf_evict_world){ .fleet = c->fleet,
+					.queues = c->queues,
+					.members = members_of,
+					.may_go = may_go,
+					.gone = gone,
+					.back = back,
+					.ctx = c,
+					.policy = c->config.reclaim,
+					.most = c->config.victims_most };
+}
+
+/* --- plans that are open ------------------------------------------------------------------------ */
+
+void co_plan_drop(struct rf_core *c, struct co_plan *p)
+{
+	for (size_t i = 0; i < c->plans.n; i++) {
+		if (c->plans.at[i] != p)
+			continue;
+		rf_vec_remove(&c->plans, i);
+		break;
+	}
+	if (p->work != NULL)
+		p->work->plan = NULL;
+	for (size_t i = 0; i < p->plan.n; i++) {
+		struct co_pod *v = p->plan.go[i]->user;
+
+		if (v == NULL || v->todo != CO_EVICT)
+			continue; /* what was not said yet need not be */
+		v->evicting = false;
+		co_todo(c, v, CO_NOTHING);
+	}
+	rf_arena_done(&p->a);
+	free(p);
+}
+
+static void forget(struct co_plan *p, const struct co_pod *victim)
+{
+	for (size_t i = 0; i < p->plan.n; i++) {
+		struct rf_evict_member *m = (struct rf_evict_member *)(uintptr_t)p->plan.go[i];
+
+		if (m->user != victim)
+			continue;
+		m->user = NULL;
+		m->hold = 0;
+	}
+}
+
+void co_plans_forget(struct rf_core *c, struct co_pod *victim)
+{
+	for (size_t i = 0; i < c->plans.n; i++)
+		forget(c->plans.at[i], victim);
+}
+
+/* What its victims hold now: a pod that ended leaves its cards to its claim. */
+static void refresh(struct co_plan *p)
+{
+	p->left = 0;
+	for (size_t i = 0; i < p->plan.n; i++) {
+		struct rf_evict_member *m = (struct rf_evict_member *)(uintptr_t)p->plan.go[i];
+		const struct co_pod *v = m->user;
+
+		if (v == NULL)
+			continue;
+		m->hold = v->hold != 0 ? v->hold : v->claim != NULL ? v->claim->hold : 0;
+		p->left += m->hold != 0;
+	}
+}
+
+/* What if a plan were carried out: its victims gone, its work placed. Several at a time, one after the other, inside
+ * one mark of the fleet; what the wishes were told is taken back by hand. */
+struct pretence {
+	struct co_plan *plan;
+	struct co_gang gang;
+	struct rf_fleet_place *at;
+	uint64_t *holds;
+	bool *lifted;
+	bool good;
+};
+
+static bool pretend(struct rf_core *c, struct co_plan *p, struct rf_arena *a, struct pretence *ret)
+{
+	size_t n = p->work->alike ? (size_t)RF_MAX(p->work->min, 1) : p->work->n;
+
+	refresh(p);
+	*ret = (struct pretence){ .plan = p, .lifted = rf_arena_array(a, bool, p->plan.n + 1) };
+	if (!co_gang_of(c, p->work, n, co_models_left(c, p->work, p->work->first), a, &ret->gang))
+		return false;
+	ret->gang.gang.ctx = &ret->gang;
+	ret->gang.gang.min = n;
+	ret->at = rf_arena_array(a, struct rf_fleet_place, n);
+	ret->holds = rf_arena_array(a, uint64_t, n);
+	for (size_t i = 0; i < p->plan.n; i++) {
+		ret->lifted[i] = p->plan.go[i]->hold != 0 && rf_fleet_lift(c->fleet, p->plan.go[i]->hold);
+		if (ret->lifted[i])
+			gone(c, p->plan.go[i]);
+	}
+	ret->good = rf_gang_take(c->fleet, &ret->gang.gang, ret->at, ret->holds) > 0;
+	return ret->good;
+}
+
+static void take_back(struct rf_core *c, struct pretence *v)
+{
+	const struct rf_gang *g = &v->gang.gang;
+
+	for (size_t i = 0; v->good && g->undone != NULL && i < g->n; i++)
+		g->undone(g->ctx, i, v->at[i].node);
+	for (size_t i = v->plan->plan.n; i-- > 0;) {
+		if (v->lifted[i])
+			back(c, v->plan->plan.go[i]);
+	}
+}
+
+/* Can all plans but this work's be carried out, each in its turn? */
+static bool all_hold(struct rf_core *c, const struct co_work *but, struct pretence *ret, struct rf_arena *a)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < c->plans.n; i++) {
+		ret[i] = (struct pretence){ .plan = NULL };
+		if (c->plans.at[i]->work != but)
+			good = pretend(c, c->plans.at[i], a, &ret[i]) && good;
+	}
+	return good;
+}
+
+static void all_back(struct rf_core *c, struct pretence *v, size_t n)
+{
+	while (n-- > 0) {
+		if (v[n].plan != NULL)
+			take_back(c, &v[n]);
+	}
+}
+
+static bool counts_on(const struct co_plan *p, uint32_t node)
+{
+	for (size_t i = 0; i < p->plan.n_places; i++) {
+		if (p->plan.places[i].node == node)
+			return true;
+	}
+	return false;
+}
+
+bool co_plans_allow(struct rf_core *c, const struct co_work *w)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct pretence v[CO_PLANS_MAX];
+	bool touched = false, good;
+	size_t mark;
+
+	for (size_t i = 0; i < c->plans.n && !touched; i++) {
+		for (const struct co_pod *p = w->first; p != NULL && !touched; p = p->work_next)
+			touched = c->plans.at[i]->work != w && p->seat != NULL && counts_on(c->plans.at[i], p->seat->handle);
+	}
+	if (!touched)
+		return true;
+	mark = rf_fleet_mark(c->fleet);
+	good = all_hold(c, w, v, &a);
+	all_back(c, v, c->plans.n);
+	rf_fleet_rollback(c->fleet, mark);
+	return good;
+}
+
+bool co_plan_take(struct rf_core *c, struct co_work *w)
+{
+	struct co_plan *p = w->plan;
+	struct co_pod *m = w->first;
+	struct rf_err err;
+
+	refresh(p);
+	if (p->left > 0)
+		return false;
+	for (size_t i = 0; i < p->plan.n_places && m != NULL; i++, m = m->work_next) {
+		struct rf_fleet_place *at = &p->plan.places[i];
+		struct rf_fleet_ask ask;
+		uint64_t hold;
+
+		if (!co_ask(c, m->shape, co_models_left(c, w, m), &ask))
+			return false;
+		ask.class = rf_wish_class(c->wishes, m->shape->wish, false);
+		if (at->node >= c->by_handle.n || c->by_handle.at[at->node] == NULL || !c->by_handle.at[at->node]->there ||
+		    rf_fleet_take(c->fleet, &ask, at, false, &hold, &err) < 0)
+			return false;
+		co_seat_as(c, m, c->by_handle.at[at->node], hold, at->n > 0, false);
+	}
+	return true;
+}
+
+void co_plans_hide(struct rf_core *c, const struct co_work *w)
+{
+	for (size_t i = 0; i < c->plans.n; i++) {
+		const struct co_plan *p = c->plans.at[i];
+
+		for (size_t k = 0; p->work != w && k < p->plan.n_places; k++) {
+			uint32_t node = p->plan.places[k].node;
+
+			if (node < c->by_handle.n && c->by_handle.at[node] != NULL && c->by_handle.at[node]->there)
+				rf_fleet_set_cordoned(c->fleet, node, true);
+		}
+	}
+}
+
+bool co_plan_failed(struct rf_core *c, struct co_work *w)
+{
+	struct co_plan *p = w->plan;
+
+	if (p == NULL)
+		return false;
+	refresh(p);
+	if (p->left > 0)
+		return false;
+	co_plan_drop(c, p); /* all went, and still it does not fit: something else came in between */
+	return true;
+}
+
+static void drop_broken(struct rf_core *c)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct pretence v[CO_PLANS_MAX];
+	size_t mark, n = c->plans.n;
+
+	if (n == 0)
+		return;
+	mark = rf_fleet_mark(c->fleet);
+	(void)all_hold(c, NULL, v, &a);
+	all_back(c, v, n);
+	rf_fleet_rollback(c->fleet, mark);
+	for (size_t i = n; i-- > 0;) {
+		if (!v[i].good || c->now >= c->plans.at[i]->due)
+			co_plan_drop(c, c->plans.at[i]);
+	}
+}
+
+static void wake_at(struct rf_core *c, int64_t ms)
+{
+	c->plan_wake = RF_MIN(c->plan_wake, RF_MAX(ms, c->now + 1));
+	c->wake_ms = RF_MIN(c->wake_ms, c->plan_wake);
+}
+
+/* --- new plans ---------------------------------------------------------------------------------- */
+
+static bool candidate(struct rf_core *c, const struct co_work *w)
+{
+	const struct co_shape *s = w->first->shape;
+
+	if (w->plan != NULL || w->planned == c->news + 1)
+		return false;
+	if (w->plan_after > c->now) {
+		wake_at(c, w->plan_after);
+		return false;
+	}
+	/* One like it had no luck a moment ago. */
+	if (w->group == NULL && s->planned == c->news + 1 && s->planned_queue == w->queue &&
+	    s->planned_priority == w->first->priority)
+		return false;
+	return rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w);
+}
+
+static bool before(const struct co_work *a, const struct co_work *b)
+{
+	return co_before(a->first, b->first);
+}
+
+/* One of each queue, the one whose turn is first there. */
+static size_t find_candidates(struct rf_core *c, struct co_work **ret, size_t most)
+{
+	size_t n = 0;
+
+	for (int list = 0; list < 2; list++) {
+		for (struct co_pod *p = list == 0 ? c->fresh : c->told; p != NULL; p = p->wait_next) {
+			struct co_work *w = p->work;
+			size_t i = 0;
+
+			if (p->state != CO_QUEUED || w == NULL || w->first != p || !candidate(c, w))
+				continue;
+			while (i < n && ret[i]->queue != w->queue)
+				i++;
+			if (i < n && before(w, ret[i]))
+				ret[i] = w;
+			if (i < n)
+				continue;
+			if (n < most)
+				ret[n++] = w;
+			else
+				c->plan_more = true;
+		}
+	}
+	return n;
+}
+
+static void carry_out(struct rf_core *c, struct co_plan *p)
+{
+	int64_t grace = 0;
+
+	for (size_t i = 0; i < p->plan.n; i++) {
+		struct co_pod *v = p->plan.go[i]->user;
+
+		if (v == NULL)
+			continue;
+		grace = RF_MAX(grace, RF_MIN(v->grace, LATE_MS * 100));
+		if (leaves(v))
+			continue;
+		v->evicting = true;
+		v->by_priority = p->plan.by_priority;
+		co_todo(c, v, CO_EVICT);
+	}
+	p->due = c->now + grace + LATE_MS;
+	wake_at(c, p->due);
+	rf_vec_push(&c->plans, p);
+	p->work->plan = p;
+}
+
+static void note_vain(struct rf_core *c, const struct co_work *w)
+{
+	struct co_shape *s = w->first->shape;
+
+	s->planned = c->news + 1;
+	s->planned_queue = w->queue;
+	s->planned_priority = w->first->priority;
+}
+
+/* Whose minimum run time ends next may be taken then. */
+static void wake_for_min_runs(struct rf_core *c)
+{
+	int64_t next = INT64_MAX;
+
+	for (struct rf_map_slot *m = NULL; c->min_runs && (m = rf_map_next(&c->pods, m)) != NULL;) {
+		const struct co_pod *p = m->value;
+		int64_t min_run = p->group != NULL ? RF_MAX(p->min_run, p->group->min_run) : p->min_run;
+
+		if (p->work != NULL && p->work->running && min_run > 0 && p->work->started + min_run > c->now)
+			next = RF_MIN(next, p->work->started + min_run);
+	}
+	if (next != INT64_MAX)
+		wake_at(c, next);
+}
+
+static bool plan_for(struct rf_core *c, struct co_work *w)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_evict_world world = world_of(c);
+	struct co_plan *p = rf_new(struct co_plan);
+	struct pretence others[CO_PLANS_MAX];
+	struct co_gang g;
+	size_t mark;
+	bool found;
+
+	w->planned = c->news + 1;
+	p->work = w;
+	if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, co_models_left(c, w, w->first), &p->a, &g)) {
+		rf_arena_done(&p->a);
+		free(p);
+		return false;
+	}
+	g.gang.ctx = &g;
+	/* On top of the plans that are open: their victims' places are taken. */
+	count_flight(c);
+	mark = rf_fleet_mark(c->fleet);
+	(void)all_hold(c, w, others, &a);
+	found = rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan);
+	all_back(c, others, c->plans.n);
+	rf_fleet_rollback(c->fleet, mark);
+	if (!found) {
+		note_vain(c, w);
+		rf_arena_done(&p->a);
+		free(p);
+		return false;
+	}
+	carry_out(c, p);
+	return true;
+}
+
+bool co_plan(struct rf_core *c)
+{
+	struct co_work *work[ATTEMPTS];
+	bool fresh = c->plan_news != c->news + 1;
+	size_t n;
+
+	if ((!fresh && !c->plan_more) || (c->n_waits > MANY_WAIT && fresh && c->now < c->plan_ms))
+		return false;
+	if (fresh)
+		drop_broken(c);
+	c->plan_ms = c->now + LOOK_MS;
+	c->plan_news = c->news + 1;
+	c->plan_more = c->attempts <= 0;
+	if (c->plans.n >= CO_PLANS_MAX || c->attempts <= 0)
+		return false;
+	n = find_candidates(c, work, RF_COUNT(work));
+	for (size_t i = 0; i < n && c->plans.n < CO_PLANS_MAX; i++, c->attempts--) {
+		if (!plan_for(c, work[i]))
+			wake_for_min_runs(c);
+	}
+	/* Behind the first of a queue another may have more luck. */
+	c->plan_more = n > 0;
+	return n > 0;
+}
+
+int64_t co_plan_next(const struct rf_core *c)
+{
+	if (c->told == NULL)
+		return INT64_MAX;
+	return c->plan_more || c->plan_news != c->news + 1 ? c->plan_ms : INT64_MAX;
+}
+
+/* --- what comes of it --------------------------------------------------------------------------- */
+
+void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why)
+{
+	p->evicting = false;
+	co_todo(c, p, CO_NOTHING);
+	co_pause(c, p, why); /* half a gang is evicted again after it */
+	for (size_t i = c->plans.n; i-- > 0;) {
+		struct co_plan *plan = c->plans.at[i];
+		struct co_work *w = plan->work;
+		bool of = false;
+
+		for (size_t k = 0; k < plan->plan.n; k++)
+			of = of || plan->plan.go[k]->user == p;
+		if (!of)
+			continue;
+		w->plan_pause = RF_MIN(RF_MAX(w->plan_pause * 2, CO_BACKOFF_MS), CO_BACKOFF_MAX_MS);
+		w->plan_after = c->now + w->plan_pause;
+		wake_at(c, w->plan_after);
+		co_plan_drop(c, plan);
+	}
+}
+
+struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a)
+{
+	(void)c;
+	for (size_t i = 0; i < c->plans.n; i++) {
+		for (size_t k = 0; k < c->plans.at[i]->plan.n; k++) {
+			if (c->plans.at[i]->plan.go[k]->user != p)
+				continue;
+			return p->by_priority ?
+				       RF_LIT("makes room for work of its own queue with a higher priority. resource=cards level=queue need=0 have=0 help=raise its priority or wait until it can start again") :
+				       RF_LIT("runs on what its queue borrowed, and those to whom it is guaranteed need it. resource=cards level=queue need=0 have=0 help=wait until it can start again or have the guarantee raised");
+		}
+	}
+	return rf_arena_printf(a, "group %s could not be completed in time, and half of it is of no use; its pods are evicted. resource=pods level=group need=%lld have=%zu help=create it anew",
+			       p->group != NULL ? p->group->name : "", p->group != NULL ? (long long)p->group->min : 0,
+			       p->group != NULL ? p->group->have : 0);
+}

@@ -1,0 +1,308 @@
+/* Nodes and cards, as told and as the fleet has them. */
+#include "sched/core_private.h"
+
+static int64_t clamp(int64_t v, int64_t most)
+{
+	return RF_MIN(RF_MAX(v, 0), most);
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+static void free_node(struct rf_core *c, struct co_node *n)
+{
+	for (size_t i = 0; i < n->n_slots; i++) {
+		if (n->slots[i].there)
+			return;
+	}
+	if (n->there || n->refs > 0 || n->n_holds > 0)
+		return;
+	rf_map_del(&c->nodes, rf_str(n->name));
+	for (size_t i = 0; i < n->n_slots; i++)
+		free(n->slots[i].name);
+	free(n->slots);
+	free(n->name);
+	free(n);
+}
+
+void co_node_ref(struct co_node **at, struct co_node *n, struct rf_core *c)
+{
+	struct co_node *was = *at;
+
+	if (n != NULL)
+		n->refs++;
+	*at = n;
+	if (was != NULL && --was->refs == 0)
+		free_node(c, was);
+}
+
+void co_held(struct rf_core *c, struct co_node *n, int change)
+{
+	n->n_holds += (size_t)change;
+	if (n->there)
+		return;
+	c->capacity_stale = true; /* what is held of a node that is gone still counts */
+	if (n->n_holds == 0)
+		n->handle = RF_FLEET_NONE; /* the fleet uses it for another */
+}
+
+static void send(struct rf_core *c, struct co_node *n)
+{
+	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX];
+	struct rf_fleet_node v = { .cpu_milli = n->cpu,
+				   .memory = n->memory,
+				   .pods = n->pods,
+				   .cards = cards,
+				   .n_cards = n->n_slots,
+				   .cordoned = n->cordoned };
+	struct rf_err err;
+
+	for (size_t i = 0; i < n->n_slots; i++) {
+		const struct co_slot *s = &n->slots[i];
+
+		cards[i] = (struct rf_fleet_card){ .memory = s->memory,
+						   .model = s->told ? s->model : CO_NO_MODEL,
+						   .island = s->island,
+						   .numa = s->numa,
+						   .healthy = s->there && s->healthy,
+						   .sliced = s->sliced,
+						   .fixed = s->fixed };
+	}
+	rf_assert(rf_fleet_put_node(c->fleet, n->handle, &v, &n->handle, &err) == 0);
+	while (c->by_handle.n <= n->handle)
+		rf_vec_push(&c->by_handle, NULL);
+	c->by_handle.at[n->handle] = n;
+	c->capacity_stale = true;
+	c->freed = ~UINT64_C(0);
+	co_tick(c);
+}
+
+static void mark_promised(struct rf_core *c, struct co_node *n)
+{
+	for (struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
+		if (p->state == CO_PROMISED)
+			co_mark(c, p);
+	}
+}
+
+void rf_core_put_node(struct rf_core *c, const struct rf_sched_node *v)
+{
+	struct co_node *n = co_node(c, v->name), was = *n;
+
+	CO_LOG(c, RF_LOG_NODE, .node = *v);
+	n->cpu = clamp(v->cpu_milli, RF_FLEET_CPU_MAX);
+	n->memory = clamp(v->memory, RF_FLEET_MEMORY_MAX);
+	n->pods = clamp(v->pods, INT32_MAX);
+	n->cordoned = v->cordoned || !v->ready;
+	n->there = true;
+	if (!was.there || was.cpu != n->cpu || was.memory != n->memory || was.pods != n->pods ||
+	    was.cordoned != n->cordoned)
+		send(c, n);
+	rf_wishes_put_node(c->wishes, n->handle, v);
+	c->freed = ~UINT64_C(0);
+	co_tick(c);
+	if (!was.there)
+		co_reseat_node(c, n);
+	mark_promised(c, n);
+}
+
+void rf_core_del_node(struct rf_core *c, struct rf_str name)
+{
+	struct co_node *n = rf_map_get(&c->nodes, name);
+
+	CO_LOG(c, RF_LOG_NODE, .del = true, .name = name);
+	if (n == NULL || !n->there)
+		return;
+	/* Who is still counted there counts for nobody's wishes any more. */
+	for (struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
+		if (p->wished)
+			rf_wish_off(c->wishes, p->shape->wish, n->handle);
+		p->wished = false;
+	}
+	mark_promised(c, n);
+	n->there = false;
+	rf_wishes_del_node(c->wishes, n->handle);
+	rf_fleet_del_node(c->fleet, n->handle);
+	if (n->n_holds == 0)
+		n->handle = RF_FLEET_NONE;
+	c->capacity_stale = true;
+	co_tick(c);
+	free_node(c, n);
+}
+
+/* --- cards ------------------------------------------------------------------------------------ */
+
+static bool is_digit(char ch)
+{
+	return ch >= '0' && ch <= '9';
+}
+
+/* "gpu-2" before "gpu-10". */
+static int by_name(const void *pa, const void *pb)
+{
+	struct rf_str a = (*(const struct rf_sched_device *const *)pa)->name;
+	struct rf_str b = (*(const struct rf_sched_device *const *)pb)->name;
+	size_t i = 0;
+
+	while (i < a.n && i < b.n && a.p[i] == b.p[i] && !is_digit(a.p[i]))
+		i++;
+	a = rf_str_skip(a, i);
+	b = rf_str_skip(b, i);
+	if (a.n != b.n && a.n > 0 && b.n > 0 && is_digit(a.p[0]) && is_digit(b.p[0]))
+		return a.n < b.n ? -1 : 1;
+	return rf_str_cmp(a, b);
+}
+
+static bool slot_in_use(const struct co_node *n, size_t slot)
+{
+	for (const struct co_claim *k = n->claims_here; k != NULL; k = k->node_next) {
+		for (size_t i = 0; i < k->n; i++) {
+			if (k->grants[i].slot == slot)
+				return true;
+		}
+	}
+	for (const struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
+		if (p->assumed_cards)
+			return true; /* which ones, only the fleet knows */
+	}
+	return false;
+}
+
+int co_slot(struct co_node *n, struct rf_str device)
+{
+	size_t i;
+
+	for (i = 0; i < n->n_slots; i++) {
+		if (rf_str_is(device, n->slots[i].name))
+			return (int)i;
+	}
+	if (n->n_slots < RF_FLEET_CARDS_MAX) {
+		n->slots = rf_realloc(n->slots, (n->n_slots + 1) * sizeof(*n->slots));
+		n->slots[n->n_slots] = (struct co_slot){ .name = co_dup(device) };
+		return (int)n->n_slots++;
+	}
+	for (i = 0; i < n->n_slots; i++) {
+		if (n->slots[i].there || slot_in_use(n, i))
+			continue;
+		free(n->slots[i].name);
+		n->slots[i] = (struct co_slot){ .name = co_dup(device) };
+		return (int)i;
+	}
+	return -1;
+}
+
+static void set_slot(struct rf_core *c, struct co_slot *s, const struct rf_sched_device *d)
+{
+	s->memory = clamp(d->memory, RF_FLEET_MEMORY_MAX);
+	s->model = co_model(c, d->model);
+	s->there = s->told = true;
+	s->healthy = d->fault.n == 0;
+	s->sliced = d->sliced;
+	s->fixed = d->fixed;
+	s->island = d->island;
+	s->numa = d->numa;
+}
+
+static bool same_slots(const struct co_slot *a, const struct co_slot *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (a[i].memory != b[i].memory || a[i].model != b[i].model || a[i].there != b[i].there ||
+		    a[i].healthy != b[i].healthy || a[i].sliced != b[i].sliced || a[i].fixed != b[i].fixed ||
+		    a[i].island != b[i].island || a[i].numa != b[i].numa)
+			return false;
+	}
+	return true;
+}
+
+void rf_core_put_devices(struct rf_core *c, struct rf_str node, const struct rf_sched_device *devices, size_t n_devices)
+{
+	const struct rf_sched_device *order[RF_FLEET_CARDS_MAX];
+	struct co_slot was[RF_FLEET_CARDS_MAX];
+	struct co_node *n = co_node(c, node);
+	size_t n_was = n->n_slots, many = RF_MIN(n_devices, RF_FLEET_CARDS_MAX);
+	bool known = n->cards_known;
+
+	CO_LOG(c, RF_LOG_DEVICES, .name = node,
+	       .devices = { (struct rf_sched_device *)(uintptr_t)devices, n_devices });
+	if (n_was > 0)
+		memcpy(was, n->slots, n_was * sizeof(*was));
+	for (size_t i = 0; i < many; i++)
+		order[i] = &devices[i];
+	qsort(order, many, sizeof(*order), by_name);
+	for (size_t i = 0; i < n->n_slots; i++)
+		n->slots[i].there = false;
+	for (size_t i = 0; i < many; i++) {
+		int slot = co_slot(n, order[i]->name);
+
+		if (slot >= 0)
+			set_slot(c, &n->slots[slot], order[i]);
+	}
+	n->cards_known = true;
+	if (known && n_was == n->n_slots && same_slots(was, n->slots, n_was))
+		return;
+	c->capacity_stale = true;
+	if (n->there) {
+		send(c, n);
+		co_reseat_node(c, n);
+		mark_promised(c, n);
+	} else {
+		free_node(c, n);
+	}
+}
+
+/* --- capacity --------------------------------------------------------------------------------- */
+
+static void count_slot(struct rf_core *c, const struct co_slot *s, int64_t *sum)
+{
+	const struct co_model *m = &c->models[s->model];
+
+	sum[CO_CARDS]++;
+	if (!s->told)
+		return;
+	if (m->resource >= 0)
+		sum[m->resource]++;
+	if (!s->sliced) {
+		sum[CO_BYTES] += s->memory;
+		sum[CO_MILLI] += RF_FLEET_MILLI;
+	}
+	for (size_t i = 0; m->gpu != NULL && !s->fixed && i < c->profiles.n; i++) {
+		const struct rf_mig_profile *p = rf_gpu_model_mig(m->gpu, c->profiles.at[i].name);
+
+		if (p != NULL && c->profiles.at[i].resource >= 0)
+			sum[c->profiles.at[i].resource] += p->max;
+	}
+}
+
+/* Cards that are gone and still held count: their charge does. */
+static uint64_t gone_and_held(const struct co_node *n)
+{
+	uint64_t held = 0;
+
+	for (const struct co_claim *k = n->claims_here; k != NULL; k = k->node_next) {
+		for (size_t i = 0; i < k->n; i++)
+			held |= k->grants[i].slot < 64 ? UINT64_C(1) << k->grants[i].slot : 0;
+	}
+	return held;
+}
+
+void co_capacity(struct rf_core *c)
+{
+	int64_t sum[RF_QUEUE_RES_MAX] = { 0 };
+	struct rf_err err;
+
+	if (!c->capacity_stale)
+		return;
+	c->capacity_stale = false;
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
+		const struct co_node *n = m->value;
+		uint64_t held = n->claims_here != NULL ? gone_and_held(n) : 0;
+
+		for (size_t i = 0; i < n->n_slots; i++) {
+			if ((n->there && n->slots[i].there) || (held >> i & 1))
+				count_slot(c, &n->slots[i], sum);
+		}
+	}
+	for (size_t r = 0; r < c->resources.n; r++) {
+		if (r != CO_CPU && r != CO_MEMORY && r != CO_PODS)
+			(void)rf_queues_capacity(c->queues, (int64_t)r, RF_MIN(sum[r], RF_QUEUE_AMOUNT_MAX), &err);
+	}
+}

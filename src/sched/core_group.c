@@ -1,0 +1,324 @@
+/* Gangs: all of them start, or none. */
+#include "sched/core_private.h"
+
+bool co_before(const struct co_pod *a, const struct co_pod *b)
+{
+	if (a->priority != b->priority)
+		return a->priority > b->priority;
+	if (a->created != b->created)
+		return a->created < b->created;
+	return rf_str_cmp(a->uid, b->uid) < 0;
+}
+
+static int by_rank(const void *pa, const void *pb)
+{
+	const struct co_pod *a = *(struct co_pod *const *)pa, *b = *(struct co_pod *const *)pb;
+
+	return co_before(a, b) ? -1 : co_before(b, a);
+}
+
+/* The members, by what they are at. */
+struct roll {
+	struct co_pod **all;
+	size_t n;
+	size_t bound, promised, placed, ready, in_work;
+};
+
+/* Waits for its group only, not for something that bars it alone. */
+static bool is_ready(const struct co_pod *p)
+{
+	if (p->state == CO_QUEUED)
+		return true;
+	return p->state == CO_BARRED && p->seat == NULL &&
+	       (p->bar == CO_BAR_GROUP || p->bar == CO_BAR_MIN || p->bar == CO_BAR_COMMIT);
+}
+
+static void call_roll(const struct co_group *g, struct rf_arena *a, struct roll *r)
+{
+	r->all = rf_arena_array(a, struct co_pod *, g->n_pods + 1);
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		r->all[r->n++] = p;
+		r->bound += p->state == CO_BOUND && !p->deleting;
+		r->promised += p->state == CO_PROMISED && p->todo != CO_ASKED;
+		r->placed += p->state == CO_PLACED || (p->state == CO_PROMISED && p->todo == CO_ASKED) ||
+			     (p->state == CO_BARRED && p->seat != NULL && p->bar == CO_BAR_PAUSE);
+		r->ready += is_ready(p);
+	}
+	if (r->n > 1)
+		qsort(r->all, r->n, sizeof(*r->all), by_rank);
+}
+
+/* --- what runs -------------------------------------------------------------------------------- */
+
+static struct co_work *gang_of(const struct co_group *g)
+{
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->work != NULL && p->work->running && p->work->group == g && p->state == CO_BOUND)
+			return p->work;
+	}
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->work != NULL && p->work->running && p->work->group == g)
+			return p->work;
+	}
+	return NULL;
+}
+
+/* After a restart, or started later on its own: it belongs to the gang, which goes as a whole or not below its minimum. */
+static bool to_join(const struct co_pod *p, const struct co_work *gang)
+{
+	if (p->seat == NULL)
+		return false;
+	return p->work == NULL || (p->work->running && p->work != gang && p->state == CO_BOUND);
+}
+
+static void charge_members(struct rf_core *c, struct co_group *g, const struct roll *r)
+{
+	struct co_work *w = gang_of(g);
+	struct co_pod **last = w != NULL ? &w->first : NULL;
+	bool any = false;
+
+	while (last != NULL && *last != NULL)
+		last = &(*last)->work_next;
+	for (size_t i = 0; i < r->n; i++) {
+		struct co_pod *p = r->all[i];
+
+		if (!to_join(p, w))
+			continue;
+		if (p->work != NULL)
+			co_work_free(c, p->work);
+		if (w == NULL) {
+			w = rf_new(struct co_work);
+			w->group = g;
+			last = &w->first;
+		}
+		*last = p;
+		last = &p->work_next;
+		p->work = w;
+		p->work_next = NULL;
+		w->n++;
+		w->started = RF_MAX(w->started, p->started > 0 ? RF_MIN(p->started, c->now) : c->now);
+		any = true;
+	}
+	if (any)
+		co_work_run(c, w);
+}
+
+/* --- what waits ------------------------------------------------------------------------------- */
+
+static void bar_ready(struct rf_core *c, const struct roll *r, enum co_bar bar)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (is_ready(r->all[i]) && !(r->all[i]->state == CO_BARRED && r->all[i]->bar == (uint8_t)bar))
+			co_bar(c, r->all[i], bar);
+	}
+}
+
+static void drop_work(struct rf_core *c, struct co_group *g)
+{
+	struct co_work *w = g->work;
+
+	if (w == NULL)
+		return;
+	g->work = NULL;
+	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		co_state(c, p, CO_BARRED); /* it waits all the same: nothing new to tell */
+		p->bar = CO_BAR_GROUP;
+	}
+	co_work_free(c, w);
+}
+
+/* The same members as those that wait already? */
+static bool same_work(const struct co_group *g, struct co_pod *const *pods, size_t n, int64_t min, bool alike)
+{
+	const struct co_work *w = g->work;
+	const struct co_pod *p;
+
+	if (w == NULL || w->n != n || w->alike != alike || w->min != min || w->stamp != g->rv)
+		return false;
+	p = w->first;
+	for (size_t i = 0; i < n; i++, p = p->work_next) {
+		if (p != pods[i])
+			return false;
+	}
+	return true;
+}
+
+static void queue_gang(struct rf_core *c, struct co_group *g, struct co_pod **pods, size_t n, int64_t need)
+{
+	struct rf_err err;
+	bool alike = true;
+
+	for (size_t i = 1; i < n && alike; i++)
+		alike = pods[i]->shape == pods[0]->shape && pods[i]->pinned == pods[0]->pinned;
+	if (!alike)
+		n = (size_t)need;
+	if (same_work(g, pods, n, need, alike))
+		return;
+	drop_work(c, g);
+	for (size_t i = 0; i < n; i++)
+		pods[i]->work_next = i + 1 < n ? pods[i + 1] : NULL;
+	g->work = co_work_wait(c, pods[0], g, alike ? need : 1, alike ? (int64_t)n : 1, alike, &err);
+	for (size_t i = 0; i < n && g->work == NULL; i++) {
+		pods[i]->work_next = NULL;
+		co_bar(c, pods[i], CO_BAR_REFUSED);
+	}
+	if (g->work == NULL)
+		return;
+	g->work->min = need;
+	g->work->stamp = g->rv;
+	for (size_t i = 0; i < n; i++)
+		co_state(c, pods[i], CO_QUEUED);
+}
+
+/* Once the gang has started each further member is on its own. */
+static void queue_singles(struct rf_core *c, struct co_group *g, const struct roll *r)
+{
+	struct rf_err err;
+
+	drop_work(c, g);
+	for (size_t i = 0; i < r->n; i++) {
+		struct co_pod *p = r->all[i];
+
+		if (p->state == CO_PROMISED && p->todo == CO_NOTHING)
+			co_todo(c, p, CO_BIND);
+		if (!is_ready(p) || p->state == CO_QUEUED)
+			continue;
+		if (co_work_wait(c, p, NULL, 1, 1, true, &err) == NULL)
+			co_bar(c, p, CO_BAR_REFUSED);
+		else
+			co_state(c, p, CO_QUEUED);
+	}
+}
+
+/* --- half-made gangs -------------------------------------------------------------------------- */
+
+static void list(struct rf_core *c, struct co_group *g, int64_t due)
+{
+	if (!g->listed) {
+		g->listed = true;
+		rf_vec_push(&c->broken, g);
+	}
+	c->wake_ms = RF_MIN(c->wake_ms, due);
+}
+
+static void give_up(struct rf_core *c, struct co_group *g, const struct roll *r)
+{
+	drop_work(c, g);
+	for (size_t i = 0; i < r->n; i++) {
+		struct co_pod *p = r->all[i];
+
+		if (p->state == CO_PROMISED && p->todo != CO_ASKED)
+			co_todo(c, p, CO_RELEASE);
+		if (p->state != CO_BOUND || p->deleting || p->evicting || p->again_ms > c->now)
+			continue;
+		p->evicting = true;
+		co_todo(c, p, CO_EVICT);
+	}
+	g->tried = false;
+}
+
+/* Since when it is bound in part: since the last of these was bound, whoever was there to see it. */
+static int64_t broken_since(const struct rf_core *c, const struct roll *r)
+{
+	int64_t since = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct co_pod *p = r->all[i];
+
+		if (p->state == CO_BOUND && !p->deleting)
+			since = RF_MAX(since, p->started > 0 && p->started <= c->now ? p->started : c->now);
+	}
+	return RF_MAX(since, 1);
+}
+
+/* Some of it holds something, and it is not whole: complete it, or let go of all. What is bound has its time; what is
+ * only promised is tried once. */
+static void mend(struct rf_core *c, struct co_group *g, const struct roll *r)
+{
+	int64_t due = 0;
+
+	if (r->bound == 0) {
+		g->broken_ms = 0;
+	} else {
+		g->broken_ms = g->broken_ms != 0 ? g->broken_ms : broken_since(c, r);
+		due = g->broken_ms + c->config.gang_window_ms;
+	}
+	g->mending = c->now >= due && !g->tried && g->work != NULL;
+	if (c->now < due)
+		list(c, g, due);
+	else if (g->mending)
+		list(c, g, INT64_MAX);
+	else
+		give_up(c, g, r);
+}
+
+static void settle_unstarted(struct rf_core *c, struct co_group *g, struct rf_arena *a, const struct roll *r)
+{
+	size_t have = r->bound + r->promised, n = 0;
+	int64_t need = g->min - (int64_t)have;
+	struct co_pod **pods = rf_arena_array(a, struct co_pod *, r->n + 1);
+
+	if (r->placed > 0) { /* a commit is on its way: what comes of it is heard soon */
+		drop_work(c, g);
+		bar_ready(c, r, CO_BAR_COMMIT);
+		return;
+	}
+	if (need <= 0) {
+		for (size_t i = 0; i < r->n; i++) {
+			if (r->all[i]->state == CO_PROMISED && r->all[i]->todo == CO_NOTHING)
+				co_todo(c, r->all[i], CO_BIND);
+		}
+		drop_work(c, g);
+		bar_ready(c, r, CO_BAR_COMMIT);
+		return;
+	}
+	for (size_t i = 0; i < r->n; i++) {
+		if (is_ready(r->all[i]))
+			pods[n++] = r->all[i];
+		if (r->all[i]->state == CO_PROMISED && r->all[i]->todo == CO_BIND)
+			co_todo(c, r->all[i], CO_NOTHING); /* not without the others */
+	}
+	g->have = have + n;
+	if (g->again_ms > c->now || (int64_t)n < need || need > CO_GANG_MAX) {
+		drop_work(c, g);
+		bar_ready(c, r, CO_BAR_MIN);
+		if (g->again_ms > c->now)
+			list(c, g, g->again_ms);
+	} else {
+		queue_gang(c, g, pods, RF_MIN(n, RF_MAX((size_t)need, CO_GANG_MAX)), need);
+	}
+	if (have > 0)
+		mend(c, g, r);
+	else
+		g->broken_ms = 0;
+}
+
+void co_group_settle(struct rf_core *c, struct co_group *g)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct roll r = { .n = 0 };
+
+	g->mending = false;
+	call_roll(g, &a, &r);
+	for (size_t i = 0; r.placed == 0 && i < r.n; i++) {
+		if (!r.all[i]->ghost)
+			continue;
+		r.all[i]->ghost = false; /* nothing is on its way any more */
+		co_mark(c, r.all[i]);
+	}
+	charge_members(c, g, &r);
+	if (!g->known) {
+		drop_work(c, g);
+		bar_ready(c, &r, CO_BAR_GROUP);
+		g->broken_ms = 0;
+		return;
+	}
+	if ((int64_t)r.bound >= g->min)
+		g->was_whole = true;
+	if (g->started || g->was_whole) {
+		g->broken_ms = 0;
+		queue_singles(c, g, &r);
+		return;
+	}
+	settle_unstarted(c, g, &a, &r);
+}

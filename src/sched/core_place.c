@@ -1,0 +1,312 @@
+/* Trying a workload: a place for it, or for all its members at once. */
+#include "sched/core_private.h"
+
+/* --- models that quotas leave ------------------------------------------------------------------ */
+
+/* Cards without a model in the ask are charged to the model they turn out to be: where a queue on the path has
+ * no room for that, the model will not do. */
+uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p)
+{
+	struct rf_workload_view v;
+	uint64_t left = ~UINT64_C(0);
+	int64_t need = p->shape->form->cards;
+
+	if (!c->model_quotas || need == 0)
+		return left;
+	rf_workload_view(w->w, &v);
+	for (size_t m = 0; m < c->n_models; m++) {
+		int64_t r = c->models[m].resource;
+
+		if (r >= 0 && rf_queues_room(c->queues, v.queue, r, w->preemptible, c->now) < need)
+			left &= ~(UINT64_C(1) << m);
+	}
+	return left;
+}
+
+/* --- gangs ------------------------------------------------------------------------------------ */
+
+static bool narrow(void *ctx, size_t member, struct rf_fleet_ask *ask)
+{
+	struct co_gang *g = ctx;
+
+	ask->class = rf_wish_class(g->c->wishes, g->pods[member]->shape->wish, false);
+	return true;
+}
+
+static void placed(void *ctx, size_t member, uint32_t node)
+{
+	struct co_gang *g = ctx;
+
+	rf_wish_on(g->c->wishes, g->pods[member]->shape->wish, node);
+}
+
+static void undone(void *ctx, size_t member, uint32_t node)
+{
+	struct co_gang *g = ctx;
+
+	rf_wish_off(g->c->wishes, g->pods[member]->shape->wish, node);
+}
+
+/* Where those of the group are that have a place already. */
+static uint32_t held_domain(const struct co_group *g, const uint32_t *domain, size_t n)
+{
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->seat != NULL && p->seat->handle < n && domain[p->seat->handle] != RF_FLEET_NONE)
+			return domain[p->seat->handle];
+	}
+	return RF_FLEET_NONE;
+}
+
+bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
+		struct co_gang *ret)
+{
+	struct rf_fleet_ask *asks = rf_arena_array(a, struct rf_fleet_ask, members);
+	const struct co_group *group = w->first->group;
+	bool moves = false;
+	size_t n = 0;
+
+	*ret = (struct co_gang){ .c = c, .pods = rf_arena_array(a, struct co_pod *, members) };
+	for (struct co_pod *p = w->first; p != NULL && n < members; p = p->work_next, n++) {
+		ret->pods[n] = p;
+		if (!co_ask(c, p->shape, models, &asks[n]))
+			return false;
+		moves = moves || rf_wish_moves(p->shape->wish);
+	}
+	/* The class of a wish that moves is only good until the next one's: those are asked for as they come. */
+	for (size_t i = 0; i < n && !moves; i++)
+		asks[i].class = rf_wish_class(c->wishes, ret->pods[i]->shape->wish, false);
+	ret->gang = (struct rf_gang){ .asks = asks, .n = n, .min = w->group == NULL ? 1 : (size_t)w->min, .held = RF_FLEET_NONE };
+	if (moves) {
+		ret->gang.narrow = narrow;
+		ret->gang.placed = placed;
+		ret->gang.undone = undone;
+	}
+	if (group != NULL && group->known && group->topology != NULL) {
+		ret->gang.domain = rf_wishes_domains(c->wishes, rf_str(group->topology), &ret->gang.n_domain);
+		ret->gang.held = held_domain(group, ret->gang.domain, ret->gang.n_domain);
+	}
+	return true;
+}
+
+/* hide: not on nodes that somebody's plan counts on. Tried inside a mark, where these are closed; what was found
+ * is taken again after it. */
+static bool take_again(struct rf_core *c, const struct co_gang *g, const struct rf_fleet_place *at, uint64_t *holds)
+{
+	struct rf_err err;
+
+	for (size_t i = 0; i < g->gang.n; i++) {
+		if (holds[i] == 0)
+			continue;
+		if (g->gang.undone != NULL)
+			g->gang.undone(g->gang.ctx, i, at[i].node);
+		holds[i] = 0;
+	}
+	for (size_t i = 0; i < g->gang.n; i++) {
+		struct rf_fleet_ask ask = g->gang.asks[i];
+
+		if (at[i].node == RF_FLEET_NONE)
+			continue;
+		if (g->gang.narrow != NULL)
+			ask.class = 0; /* it was right when it was found, and nothing has changed */
+		if (rf_fleet_take(c->fleet, &ask, &at[i], false, &holds[i], &err) < 0)
+			return false;
+	}
+	return true;
+}
+
+static size_t take_hidden(struct rf_core *c, const struct co_work *w, const struct co_gang *g,
+			  struct rf_fleet_place *at, uint64_t *holds)
+{
+	size_t mark = rf_fleet_mark(c->fleet), n;
+
+	co_plans_hide(c, w);
+	n = rf_gang_take(c->fleet, &g->gang, at, holds);
+	rf_fleet_rollback(c->fleet, mark);
+	if (n > 0)
+		rf_assert(take_again(c, g, at, holds));
+	return n;
+}
+
+static bool take_gang(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, bool hide)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_fleet_place *at;
+	struct co_gang g;
+	uint64_t *holds;
+	size_t n = w->alike ? (size_t)members : w->n;
+
+	if (!co_gang_of(c, w, n, models, &a, &g))
+		return false;
+	g.gang.ctx = &g;
+	at = rf_arena_array(&a, struct rf_fleet_place, n);
+	holds = rf_arena_array(&a, uint64_t, n);
+	if ((hide ? take_hidden(c, w, &g, at, holds) : rf_gang_take(c->fleet, &g.gang, at, holds)) == 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (holds[i] != 0)
+			co_seat_as(c, g.pods[i], c->by_handle.at[at[i].node], holds[i], at[i].n > 0,
+				   g.gang.placed != NULL && !hide);
+	}
+	return true;
+}
+
+/* --- one pod ---------------------------------------------------------------------------------- */
+
+static bool find(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at)
+{
+	struct rf_wish *wish = p->shape->wish;
+
+	if (rf_wish_prefers(wish)) {
+		ask->class = rf_wish_class(c->wishes, wish, true);
+		if (rf_fleet_find(c->fleet, ask, at))
+			return true;
+	}
+	ask->class = rf_wish_class(c->wishes, wish, false);
+	return rf_fleet_find(c->fleet, ask, at);
+}
+
+static bool find_hidden(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at)
+{
+	size_t mark = rf_fleet_mark(c->fleet);
+	bool found;
+
+	co_plans_hide(c, p->work);
+	found = find(c, p, ask, at);
+	rf_fleet_rollback(c->fleet, mark);
+	return found;
+}
+
+static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool hide)
+{
+	struct rf_fleet_place at RF_UNINITIALIZED;
+	struct rf_fleet_ask ask;
+	struct rf_err err;
+	uint64_t hold;
+
+	if (!co_ask(c, p->shape, models, &ask) || !(hide ? find_hidden(c, p, &ask, &at) : find(c, p, &ask, &at)))
+		return false;
+	if (rf_fleet_take(c->fleet, &ask, &at, false, &hold, &err) < 0)
+		return false;
+	co_seat_as(c, p, c->by_handle.at[at.node], hold, at.n > 0, false);
+	return true;
+}
+
+/* --- starting --------------------------------------------------------------------------------- */
+
+/* As if they had never been taken: nobody is to be woken by it. */
+static void leave_seats(struct rf_core *c, struct co_work *w)
+{
+	uint64_t freed = c->freed, ticks = c->ticks;
+
+	for (struct co_pod *p = w->first; p != NULL; p = p->work_next)
+		co_seat(c, p, NULL);
+	c->freed = freed;
+	c->ticks = ticks;
+}
+
+static bool admit(struct rf_core *c, struct co_work *w)
+{
+	struct rf_workload_spec s;
+	struct co_charge ch;
+	struct rf_err err;
+
+	co_spec(c, w, &ch, &s);
+	for (uint64_t salt = 0; salt < 8; salt++) {
+		int r;
+
+		s.shape = co_charge_shape(&ch, true, salt);
+		r = rf_queues_admit_as(c->queues, w->w, &s, s.size, c->now, &err);
+		if (r == 0)
+			return true;
+		if (r != -RF_INVALID)
+			break;
+	}
+	return false;
+}
+
+enum outcome { STARTED, NO_PLACE, NO_QUOTA };
+
+static bool take(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, bool hide)
+{
+	bool gang = w->group != NULL ||
+		    (w->first->group != NULL && w->first->group->known && w->first->group->topology != NULL);
+
+	return gang ? take_gang(c, w, members, models, hide) : take_one(c, w->first, models, hide);
+}
+
+static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+{
+	if (w->plan != NULL) {
+		if (co_plan_take(c, w) && admit(c, w))
+			return STARTED;
+		leave_seats(c, w);
+	}
+	if (!take(c, w, members, models, false))
+		return NO_PLACE;
+	if (c->plans.n > 0 && !co_plans_allow(c, w)) {
+		leave_seats(c, w);
+		if (!take(c, w, members, models, true))
+			return NO_PLACE;
+	}
+	if (admit(c, w))
+		return STARTED;
+	leave_seats(c, w);
+	return NO_QUOTA;
+}
+
+/* Cards of several models may be more than one model's quota allows: each model by itself then. */
+static bool attempt_each(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+{
+	enum outcome o = attempt(c, w, members, models);
+
+	for (size_t m = 0; o == NO_QUOTA && m < c->n_models; m++) {
+		if ((models >> m & 1) && attempt(c, w, members, UINT64_C(1) << m) == STARTED)
+			return true;
+	}
+	return o == STARTED;
+}
+
+/* Of a pod that is alone: what else decides about a gang is in no version. */
+static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models)
+{
+	struct rf_fleet_ask ask;
+
+	if (!s->refused || s->models != models)
+		return false;
+	(void)co_ask(c, s, models, &ask);
+	return s->fleet_version == rf_fleet_version(c->fleet, &ask) &&
+	       s->wish_version == rf_wish_version(c->wishes, s->wish);
+}
+
+static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models)
+{
+	struct rf_fleet_ask ask;
+
+	(void)co_ask(c, s, models, &ask);
+	s->refused = true;
+	s->models = models;
+	s->fleet_version = rf_fleet_version(c->fleet, &ask);
+	s->wish_version = rf_wish_version(c->wishes, s->wish);
+}
+
+bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
+{
+	struct co_shape *s = w->first->shape;
+	uint64_t models = co_models_left(c, w, w->first);
+	bool alone = w->first->group == NULL;
+
+	if (alone && still_refused(c, s, models))
+		return false;
+	if (!attempt_each(c, w, members, models)) {
+		if (alone)
+			note_refused(c, s, models);
+		return false;
+	}
+	co_work_started(c, w);
+	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		co_state(c, p, CO_PLACED);
+		co_todo(c, p, CO_ASKED);
+		co_fly(c, p);
+	}
+	return true;
+}

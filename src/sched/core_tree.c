@@ -1,0 +1,383 @@
+/* Tenants, namespaces, queues, budgets. */
+#include "sched/core_private.h"
+
+/* Whoever waits and may be concerned is looked at again. */
+static void mark_waiting(struct rf_core *c, const struct co_tenant *t)
+{
+	for (struct co_pod *p = c->fresh; p != NULL; p = p->wait_next) {
+		if (t == NULL || p->ns->tenant == t)
+			co_mark(c, p);
+	}
+	for (struct co_pod *p = c->told; p != NULL; p = p->wait_next) {
+		if (t == NULL || p->ns->tenant == t)
+			co_mark(c, p);
+	}
+	co_tick(c);
+}
+
+/* --- queues ----------------------------------------------------------------------------------- */
+
+static struct co_queue *find_queue(struct rf_core *c, struct rf_str name)
+{
+	struct co_queue *q = rf_map_get(&c->queue_map, name);
+
+	if (q != NULL)
+		return q;
+	q = rf_new(struct co_queue);
+	q->name = co_dup(name);
+	rf_map_set(&c->queue_map, name, q);
+	return q;
+}
+
+static void free_queue(struct rf_core *c, struct co_queue *q)
+{
+	rf_map_del(&c->queue_map, rf_str(q->name));
+	rf_arena_done(&q->a);
+	rf_vec_done(&q->ranks);
+	free(q->name);
+	free(q);
+}
+
+static int64_t or_any(int64_t v)
+{
+	return v < 0 ? RF_QUEUE_NO_LIMIT : v;
+}
+
+static int64_t add(int64_t a, int64_t b)
+{
+	return a > RF_QUEUE_AMOUNT_MAX - b ? RF_QUEUE_AMOUNT_MAX : a + b;
+}
+
+struct quotas {
+	struct rf_queue_quota at[RF_QUEUE_RES_MAX];
+	size_t n;
+};
+
+static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct quotas *ret, struct rf_err *err)
+{
+	int64_t of_models = 0;
+	bool cards = false;
+
+	if (v->n_quotas > RF_QUEUE_RES_MAX - 1)
+		return rf_fail(err, RF_INVALID, "queue %.*s: more quotas than there are resources", RF_STR(v->name));
+	for (size_t i = 0; i < v->n_quotas; i++) {
+		const struct rf_sched_quota *o = &v->quotas[i];
+		bool model = rf_str_starts(o->resource, RF_LIT("cards/"));
+		int64_t r = 0;
+
+		if (co_resource(c, o->resource, &r, err) < 0)
+			return rf_wrap(err, "queue %.*s", RF_STR(v->name));
+		cards = cards || r == CO_CARDS;
+		c->model_quotas = c->model_quotas || model;
+		if (model && o->guaranteed > 0)
+			of_models = add(of_models, o->guaranteed);
+		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = r,
+							     .guaranteed = RF_MAX(o->guaranteed, -1),
+							     .limit = or_any(o->limit),
+							     .lending = or_any(o->lending),
+							     .borrowing = or_any(o->borrowing) };
+	}
+	/* A guarantee of a model is one of cards, too, or nobody could make use of it. */
+	if (!cards && of_models > 0)
+		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = CO_CARDS,
+							     .guaranteed = of_models,
+							     .limit = RF_QUEUE_NO_LIMIT,
+							     .lending = RF_QUEUE_NO_LIMIT,
+							     .borrowing = RF_QUEUE_NO_LIMIT };
+	return 0;
+}
+
+static void tenant_quotas(const struct co_tenant *t, struct quotas *ret)
+{
+	const int64_t limits[] = { t->cards, t->bytes };
+
+	for (size_t i = 0; i < RF_COUNT(limits); i++)
+		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = i == 0 ? CO_CARDS : CO_BYTES,
+							     .guaranteed = -1,
+							     .limit = RF_MIN(RF_MAX(limits[i], 0), RF_QUEUE_AMOUNT_MAX),
+							     .lending = RF_QUEUE_NO_LIMIT,
+							     .borrowing = RF_QUEUE_NO_LIMIT };
+}
+
+static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
+{
+	struct co_tenant *t = rf_map_get(&c->tenants, rf_str(q->name));
+	struct rf_queue_spec s = { .name = rf_str(q->name), .parent = RF_STR_EMPTY };
+	struct quotas quotas = { .n = 0 };
+
+	if (q->put) {
+		s.parent = q->v.parent;
+		s.weight = q->v.weight;
+		if (read_quotas(c, &q->v, &quotas, err) < 0)
+			return -err->code;
+	} else {
+		tenant_quotas(t, &quotas);
+		s.weight = RF_MIN(RF_MAX(t->weight, 1), RF_QUEUE_WEIGHT_MAX);
+	}
+	s.quotas = quotas.at;
+	s.n_quotas = quotas.n;
+	if (rf_queues_put(c->queues, &s, c->now, err) < 0)
+		return -err->code;
+	q->holds = true;
+	c->limbo_stale = true;
+	c->queues_pending = true; /* others may have waited for it */
+	return 0;
+}
+
+static int by_queue_name(const void *a, const void *b)
+{
+	return strcmp((*(struct co_queue *const *)a)->name, (*(struct co_queue *const *)b)->name);
+}
+
+/* True: something changed, and with it others may be possible now. */
+static bool settle_queue(struct rf_core *c, struct co_queue *q)
+{
+	struct rf_err err;
+
+	if (q->put || q->own)
+		return !q->holds && apply(c, q, &err) == 0;
+	if (q->n_works > 0)
+		return false;
+	if (rf_queues_find(c->queues, rf_str(q->name)) != NULL &&
+	    rf_queues_del(c->queues, rf_str(q->name), c->now, &err) < 0)
+		return false;
+	free_queue(c, q);
+	return true;
+}
+
+void co_queues_settle(struct rf_core *c)
+{
+	bool any = true;
+
+	if (!c->queues_pending)
+		return;
+	while (any) {
+		RF_VEC(struct co_queue *) all = RF_VEC_INIT;
+
+		for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->queue_map, m)) != NULL;) {
+			struct co_queue *q = m->value;
+
+			if (!q->holds || (!q->put && !q->own))
+				rf_vec_push(&all, q);
+		}
+		if (all.n > 0)
+			qsort(all.at, all.n, sizeof(*all.at), by_queue_name);
+		any = false;
+		for (size_t i = 0; i < all.n; i++)
+			any = settle_queue(c, all.at[i]) || any;
+		rf_vec_done(&all);
+		if (any)
+			mark_waiting(c, NULL);
+	}
+	c->queues_pending = false;
+}
+
+static void copy_queue(struct co_queue *q, const struct rf_sched_queue *v)
+{
+	rf_arena_done(&q->a);
+	q->a = (struct rf_arena)RF_ARENA_INIT;
+	q->v = *v;
+	q->v.name = rf_str(q->name);
+	q->v.parent = rf_arena_str(&q->a, v->parent);
+	q->v.tenant = rf_arena_str(&q->a, v->tenant);
+	q->v.quotas = rf_arena_array(&q->a, struct rf_sched_quota, RF_MAX(v->n_quotas, 1));
+	for (size_t i = 0; i < v->n_quotas; i++) {
+		q->v.quotas[i] = v->quotas[i];
+		q->v.quotas[i].resource = rf_arena_str(&q->a, v->quotas[i].resource);
+	}
+}
+
+int rf_core_put_queue(struct rf_core *c, const struct rf_sched_queue *v, int64_t now_ms, struct rf_err *err)
+{
+	struct rf_err ignored;
+	struct co_queue *q;
+
+	c->now = RF_MAX(c->now, now_ms);
+	CO_LOG(c, RF_LOG_QUEUE, .queue = *v);
+	err = err != NULL ? err : &ignored;
+	if (!rf_str_is_dns_subdomain(v->name) || rf_str_eq(v->name, CO_CLUSTER) || rf_str_eq(v->name, CO_LIMBO) ||
+	    v->n_quotas >= RF_QUEUE_RES_MAX)
+		return rf_fail(err, RF_INVALID, "queue %.*s: its name is kept for the scheduler or not a DNS name, or it has too many quotas",
+			       (int)RF_MIN(v->name.n, 253), v->name.p);
+	q = find_queue(c, v->name);
+	copy_queue(q, v);
+	q->put = true;
+	q->holds = false;
+	q->tenant = v->tenant.n > 0 ? co_tenant(c, v->tenant) : NULL;
+	c->queues_pending = true;
+	mark_waiting(c, NULL);
+	return apply(c, q, err);
+}
+
+void rf_core_del_queue(struct rf_core *c, struct rf_str name, int64_t now_ms)
+{
+	struct co_queue *q = rf_map_get(&c->queue_map, name);
+
+	c->now = RF_MAX(c->now, now_ms);
+	CO_LOG(c, RF_LOG_QUEUE, .del = true, .name = name);
+	if (q == NULL || !q->put)
+		return;
+	q->put = q->holds = false;
+	q->tenant = q->own ? rf_map_get(&c->tenants, name) : NULL;
+	c->queues_pending = true;
+	mark_waiting(c, NULL);
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static uint32_t trust_of(struct rf_core *c, struct rf_str name)
+{
+	uintptr_t id = (uintptr_t)rf_map_get(&c->trusts, name);
+
+	if (id != 0)
+		return (uint32_t)id;
+	id = ++c->n_trusts;
+	rf_map_set(&c->trusts, name, (void *)id);
+	return (uint32_t)id;
+}
+
+static void own_queue(struct rf_core *c, struct co_tenant *t, bool own)
+{
+	struct co_queue *q = find_queue(c, rf_str(t->name));
+
+	q->own = own;
+	c->queues_pending = true;
+	if (q->put)
+		return;
+	q->tenant = own ? t : NULL;
+	q->holds = false;
+}
+
+void rf_core_put_tenant(struct rf_core *c, const struct rf_tenant *v)
+{
+	struct co_tenant *t = co_tenant(c, v->name);
+
+	CO_LOG(c, RF_LOG_TENANT, .tenant_spec = *v);
+	t->known = true;
+	t->level = v->isolation;
+	t->trust = trust_of(c, v->trust_domain);
+	t->weight = v->queue_weight;
+	t->cards = v->quota_gpus;
+	t->bytes = v->quota_gpu_memory;
+	rf_fleet_regrade(c->fleet, t->id, t->trust, t->level);
+	own_queue(c, t, true);
+	c->freed = ~UINT64_C(0);
+	mark_waiting(c, t);
+}
+
+void rf_core_del_tenant(struct rf_core *c, struct rf_str name)
+{
+	struct co_tenant *t = rf_map_get(&c->tenants, name);
+
+	CO_LOG(c, RF_LOG_TENANT, .del = true, .name = name);
+	if (t == NULL || !t->known)
+		return;
+	t->known = false;
+	t->level = RF_ISOLATION_NODE;
+	t->trust = 0;
+	rf_fleet_regrade(c->fleet, t->id, 0, t->level);
+	own_queue(c, t, false);
+	mark_waiting(c, t);
+}
+
+/* --- namespaces ------------------------------------------------------------------------------- */
+
+static void reown(struct rf_core *c, struct co_ns *s)
+{
+	for (struct co_pod *p = s->pods; p != NULL; p = p->ns_next) {
+		p->reown = true;
+		co_mark(c, p);
+	}
+	for (struct co_claim *k = s->claims; k != NULL; k = k->ns_next) {
+		k->reown = true;
+		co_mark_claim(c, k);
+	}
+	co_tick(c);
+}
+
+void rf_core_put_namespace(struct rf_core *c, struct rf_str name, struct rf_str tenant)
+{
+	struct co_ns *s = co_space(c, name);
+	struct co_tenant *t = tenant.n > 0 ? co_tenant(c, tenant) : NULL;
+
+	CO_LOG(c, RF_LOG_NAMESPACE, .name = name, .tenant = tenant);
+	if (s->known && s->tenant == t)
+		return;
+	s->known = true;
+	s->tenant = t;
+	reown(c, s);
+}
+
+void rf_core_del_namespace(struct rf_core *c, struct rf_str name)
+{
+	struct co_ns *s = rf_map_get(&c->spaces, name);
+
+	CO_LOG(c, RF_LOG_NAMESPACE, .del = true, .name = name);
+	if (s == NULL || !s->known)
+		return;
+	s->known = false;
+	s->tenant = NULL;
+	reown(c, s);
+	co_space_maybe_free(c, s);
+}
+
+void co_space_maybe_free(struct rf_core *c, struct co_ns *s)
+{
+	if (s->known || s->pods != NULL || s->claims != NULL || s->n_groups > 0)
+		return;
+	rf_map_del(&c->spaces, rf_str(s->name));
+	free(s->name);
+	free(s);
+}
+
+/* --- disruption budgets ----------------------------------------------------------------------- */
+
+static struct rf_sched_term copy_term(struct rf_arena *a, const struct rf_sched_term *t)
+{
+	struct rf_sched_term to = *t;
+
+	to.all = rf_arena_array(a, struct rf_sched_match, RF_MAX(t->n, 1));
+	for (size_t i = 0; i < t->n; i++) {
+		to.all[i] = t->all[i];
+		to.all[i].key = rf_arena_str(a, t->all[i].key);
+		to.all[i].values = rf_arena_array(a, struct rf_str, RF_MAX(t->all[i].n_values, 1));
+		for (size_t k = 0; k < t->all[i].n_values; k++)
+			to.all[i].values[k] = rf_arena_str(a, t->all[i].values[k]);
+	}
+	return to;
+}
+
+static struct rf_str ns_key(struct rf_core *c, struct rf_str ns, struct rf_str name)
+{
+	rf_buf_clear(&c->scratch);
+	rf_buf_printf(&c->scratch, "%.*s/%.*s", RF_STR(ns), RF_STR(name));
+	return rf_buf_str(&c->scratch);
+}
+
+static void free_budget(struct co_budget *b)
+{
+	if (b == NULL)
+		return;
+	rf_arena_done(&b->a);
+	free(b);
+}
+
+void rf_core_put_budget(struct rf_core *c, const struct rf_sched_budget *v)
+{
+	struct co_budget *b = rf_new(struct co_budget);
+
+	CO_LOG(c, RF_LOG_BUDGET, .budget = *v);
+	b->v = *v;
+	b->v.ns = rf_arena_str(&b->a, v->ns);
+	b->v.name = rf_arena_str(&b->a, v->name);
+	b->v.labels = copy_term(&b->a, &v->labels);
+	free_budget(rf_map_set(&c->budgets, ns_key(c, v->ns, v->name), b));
+	co_tick(c);
+}
+
+void rf_core_del_budget(struct rf_core *c, struct rf_str ns, struct rf_str name)
+{
+	CO_LOG(c, RF_LOG_BUDGET, .del = true, .ns = ns, .name = name);
+	free_budget(rf_map_del(&c->budgets, ns_key(c, ns, name)));
+	co_tick(c);
+}

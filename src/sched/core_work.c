@@ -1,0 +1,483 @@
+/* What the queues know: who waits, and what is charged. */
+#include "sched/core_private.h"
+
+/* --- charges ---------------------------------------------------------------------------------- */
+
+void co_charge_add(struct co_charge *ch, int64_t resource, int64_t amount)
+{
+	if (resource < 0 || amount <= 0)
+		return;
+	for (size_t i = 0; i < ch->n; i++) {
+		if (ch->ask[i].resource != resource)
+			continue;
+		if (__builtin_add_overflow(ch->ask[i].amount, amount, &ch->ask[i].amount))
+			ch->ask[i].amount = RF_QUEUE_AMOUNT_MAX;
+		return;
+	}
+	if (ch->n == RF_QUEUE_ASK_MAX)
+		ch->full = true;
+	else
+		ch->ask[ch->n++] = (struct rf_queue_ask){ resource, amount };
+}
+
+static void charge_rest(const struct co_pod *p, struct co_charge *ret)
+{
+	const struct co_form *f = p->shape->form;
+
+	co_charge_add(ret, CO_CPU, RF_MIN(f->cpu, RF_FLEET_CPU_MAX));
+	co_charge_add(ret, CO_MEMORY, RF_MIN(f->memory, RF_FLEET_MEMORY_MAX));
+	co_charge_add(ret, CO_PODS, 1);
+}
+
+void co_charge_pod(struct rf_core *c, const struct co_pod *p, struct co_charge *ret)
+{
+	const struct co_form *f = p->shape->form;
+
+	co_charge_add(ret, CO_CARDS, f->cards);
+	co_charge_add(ret, CO_BYTES, f->bytes);
+	co_charge_add(ret, CO_MILLI, f->milli);
+	for (size_t i = 0; f->slices > 0 && i < f->n_parts; i++)
+		co_charge_add(ret, co_profile(c, f->parts[i].ask.profile), f->parts[i].ask.slices);
+	charge_rest(p, ret);
+}
+
+static void charge_card(struct rf_core *c, const struct co_node *n, unsigned slot, struct co_charge *ret)
+{
+	co_charge_add(ret, CO_CARDS, 1);
+	if (slot < n->n_slots && n->slots[slot].told)
+		co_charge_add(ret, c->models[n->slots[slot].model].resource, 1);
+}
+
+static void charge_claim(struct rf_core *c, const struct co_claim *k, struct co_charge *ret)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		const struct co_grant *g = &k->grants[i];
+
+		if (g->whole)
+			charge_card(c, k->node, g->slot, ret);
+		else if (g->profile.n > 0)
+			co_charge_add(ret, co_profile(c, g->profile), 1);
+		if (g->whole || g->profile.n > 0)
+			continue;
+		co_charge_add(ret, CO_BYTES, RF_MIN(g->bytes, RF_FLEET_MEMORY_MAX));
+		co_charge_add(ret, CO_MILLI, RF_MIN(g->milli, RF_FLEET_MILLI));
+	}
+}
+
+static void charge_hold(struct rf_core *c, const struct co_pod *p, struct co_charge *ret)
+{
+	const struct rf_fleet_grant *g;
+	uint32_t node;
+	size_t n = 0;
+
+	g = rf_fleet_hold(c->fleet, p->hold, &node, &n);
+	for (size_t i = 0; g != NULL && i < n; i++) {
+		const struct co_slot *s = &p->seat->slots[g[i].card];
+
+		if (g[i].kind == RF_FLEET_WHOLE)
+			charge_card(c, p->seat, g[i].card, ret);
+		else if (g[i].kind == RF_FLEET_SLICE && c->models[s->model].gpu != NULL)
+			co_charge_add(ret, co_profile(c, rf_str(c->models[s->model].gpu->mig[g[i].profile].name)), 1);
+		co_charge_add(ret, CO_BYTES, g[i].bytes);
+		co_charge_add(ret, CO_MILLI, g[i].milli);
+	}
+}
+
+/* Always in the same order, whatever came first. */
+static int by_resource(const void *a, const void *b)
+{
+	const struct rf_queue_ask *x = a, *y = b;
+
+	return x->resource < y->resource ? -1 : x->resource > y->resource;
+}
+
+static void sort(struct co_charge *ch)
+{
+	for (size_t i = 1; i < ch->n; i++) {
+		if (by_resource(&ch->ask[i - 1], &ch->ask[i]) > 0) {
+			qsort(ch->ask, ch->n, sizeof(ch->ask[0]), by_resource);
+			return;
+		}
+	}
+}
+
+void co_charge_held(struct rf_core *c, const struct co_pod *p, struct co_charge *ret)
+{
+	if (p->held_for != NULL)
+		charge_claim(c, p->held_for, ret);
+	else if (p->assumed_cards)
+		charge_hold(c, p, ret);
+	charge_rest(p, ret);
+}
+
+/* What is charged is known by a number of its own; salt: another number, should two charges have the same. */
+uint64_t co_charge_shape(const struct co_charge *ch, bool held, uint64_t salt)
+{
+	static const uint8_t key[16] = "what is charged";
+	uint64_t h = rf_siphash13(key, ch->ask, ch->n * sizeof(ch->ask[0])) + salt;
+
+	return held ? h | UINT64_C(1) << 63 : h & ~(UINT64_C(1) << 63);
+}
+
+static bool same_charge(const struct co_charge *a, const struct co_charge *b)
+{
+	return a->n == b->n && memcmp(a->ask, b->ask, a->n * sizeof(a->ask[0])) == 0;
+}
+
+/* --- whose queue ------------------------------------------------------------------------------ */
+
+struct co_queue *co_queue_of(struct rf_core *c, const struct co_pod *p, bool *ret_bad)
+{
+	struct co_tenant *t = p->ns->known ? p->ns->tenant : NULL;
+	const char *name = p->queue;
+	struct co_queue *q;
+
+	*ret_bad = false;
+	if (p->group != NULL && p->group->known && p->group->queue != NULL)
+		name = p->group->queue;
+	if (t == NULL) {
+		*ret_bad = name != NULL;
+		return NULL;
+	}
+	q = rf_map_get(&c->queue_map, rf_str(name != NULL ? name : t->name));
+	if (q == NULL || q->tenant != t || (!q->put && !q->own) ||
+	    rf_queues_find(c->queues, rf_str(q->name)) == NULL) {
+		*ret_bad = true;
+		return NULL;
+	}
+	return q;
+}
+
+/* --- works ------------------------------------------------------------------------------------ */
+
+static bool preemptible(const struct co_pod *p)
+{
+	if (p->group != NULL && p->group->known && p->group->pinned)
+		return false;
+	/* Nobody's pods are the cluster's; a daemon's would only come back. */
+	if (p->ns->tenant == NULL || (p->daemon && p->shape->form->n_parts == 0))
+		return false;
+	return !p->pinned;
+}
+
+static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
+{
+	const struct co_pod *p = w->first;
+	const struct co_group *g = p != NULL && p->group != NULL && p->group->known ? p->group : NULL;
+
+	*s = (struct rf_workload_spec){ .user = (void *)(uintptr_t)w, .min = 1, .size = 1 };
+	if (w->claim != NULL) {
+		s->id = co_number(w->claim->name);
+		return;
+	}
+	s->id = co_number(p->uid);
+	s->priority = p->priority;
+	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
+	s->preemptible = preemptible(p);
+	s->min_run_ms = g != NULL ? g->min_run : 0;
+	for (; p != NULL; p = p->work_next) /* as long as any of them may run */
+		s->min_run_ms = RF_MAX(s->min_run_ms, p->min_run);
+	p = w->first;
+	s->run_limit_ms = g != NULL && g->run_limit > 0 ? g->run_limit : p->run_limit;
+}
+
+/* Of those that have a seat. Members whose cards are alike are a gang that can shrink; others are one. */
+void co_spec(struct rf_core *c, const struct co_work *w, struct co_charge *ch, struct rf_workload_spec *ret)
+{
+	struct co_charge one = { .n = 0 };
+	bool alike = true;
+	size_t n = 0;
+
+	fill_spec(w, ret);
+	*ch = (struct co_charge){ .n = 0 };
+	if (w->claim != NULL) {
+		charge_claim(c, w->claim, ch);
+	} else {
+		for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+			if (p->seat == NULL)
+				continue;
+			one.n = 0;
+			co_charge_held(c, p, &one);
+			sort(&one);
+			if (n++ == 0)
+				*ch = one;
+			else
+				alike = alike && same_charge(&one, ch);
+		}
+		if (!alike)
+			ch->n = 0;
+		for (const struct co_pod *p = w->first; p != NULL && !alike; p = p->work_next) {
+			if (p->seat != NULL)
+				co_charge_held(c, p, ch);
+		}
+	}
+	sort(ch);
+	if (alike && n > 1) {
+		ret->size = (int64_t)n;
+		ret->min = w->group != NULL ? RF_MIN(w->group->min, ret->size) : 1;
+	}
+	ret->ask = ch->ask;
+	ret->n_ask = ch->n;
+	ret->shape = co_charge_shape(ch, true, 0);
+}
+
+/* Counts it among what runs in its queue, by priority. */
+static void rank(struct co_work *w, int change)
+{
+	struct co_queue *q = w->queue;
+	size_t i = 0;
+
+	while (i < q->ranks.n && q->ranks.at[i].priority < w->rank)
+		i++;
+	if (i == q->ranks.n || q->ranks.at[i].priority != w->rank) {
+		rf_vec_push(&q->ranks, (struct co_rank){ 0 });
+		memmove(&q->ranks.at[i + 1], &q->ranks.at[i], (q->ranks.n - 1 - i) * sizeof(*q->ranks.at));
+		q->ranks.at[i] = (struct co_rank){ .priority = w->rank };
+	}
+	q->ranks.at[i].n += (uint32_t)change;
+	if (q->ranks.at[i].n == 0)
+		rf_vec_remove(&q->ranks, i);
+	w->ranked = change > 0;
+}
+
+static void ranks(struct rf_core *c, struct co_work *w)
+{
+	if (w->queue == NULL || w->first == NULL || w->ranked || !preemptible(w->first))
+		return;
+	c->min_runs = c->min_runs || w->first->min_run > 0 || (w->first->group != NULL && w->first->group->min_run > 0);
+	w->rank = w->first->priority;
+	rank(w, 1);
+}
+
+bool co_outranks(const struct co_work *w)
+{
+	return w->queue != NULL && w->queue->ranks.n > 0 && w->queue->ranks.at[0].priority < w->first->priority;
+}
+
+static void into_queue(struct rf_core *c, struct co_work *w, struct co_queue *q)
+{
+	if (w->ranked)
+		rank(w, -1);
+	if (w->queue != NULL && --w->queue->n_works == 0 && !w->queue->put && !w->queue->own)
+		c->queues_pending = true; /* it may go now */
+	w->queue = q;
+	if (q != NULL)
+		q->n_works++;
+}
+
+static void leave_limbo(struct rf_core *c, struct co_work *w)
+{
+	if (!w->limbo)
+		return;
+	w->limbo = false;
+	for (size_t i = 0; i < c->limbo.n; i++) {
+		if (c->limbo.at[i] != w)
+			continue;
+		c->limbo.at[i] = c->limbo.at[c->limbo.n - 1];
+		c->limbo.n--;
+		return;
+	}
+}
+
+static void withdraw(struct rf_core *c, struct co_work *w)
+{
+	leave_limbo(c, w);
+	if (w->w != NULL)
+		rf_queues_remove(c->queues, w->w, c->now);
+	if (w->w != NULL && w->running)
+		co_tick(c);
+	w->w = NULL;
+	into_queue(c, w, NULL);
+}
+
+static int restore(struct rf_core *c, struct co_work *w, struct rf_queue *q, struct co_charge *ch,
+		   struct rf_workload_spec *s, int64_t members)
+{
+	struct rf_err err;
+
+	/* Two charges with the same number in one queue are next to impossible, and harmless. */
+	for (uint64_t salt = 0; salt < 8; salt++) {
+		s->shape = co_charge_shape(ch, true, salt);
+		if (rf_queues_restore(c->queues, q, s, members, w->started, 0, c->now, &w->w, &err) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+static struct co_queue *queue_of_claim(struct rf_core *c, const struct co_claim *k)
+{
+	struct co_tenant *t = k->ns->known && k->ns->tenant != NULL ? k->ns->tenant : k->tenant;
+	struct co_queue *q = t != NULL ? rf_map_get(&c->queue_map, rf_str(t->name)) : NULL;
+
+	return q != NULL && q->tenant == t ? q : NULL;
+}
+
+void co_work_run(struct rf_core *c, struct co_work *w)
+{
+	struct rf_workload_spec s;
+	struct co_charge ch;
+	struct co_queue *q;
+	struct rf_queue *at;
+	bool bad = false;
+	int64_t members;
+
+	withdraw(c, w);
+	w->running = true;
+	co_spec(c, w, &ch, &s);
+	if (ch.n == 0)
+		return;
+	members = s.size;
+	q = w->claim != NULL ? queue_of_claim(c, w->claim) : co_queue_of(c, w->first, &bad);
+	if (q == NULL && w->claim == NULL && w->first->ns->known && w->first->ns->tenant == NULL && !bad) {
+		at = rf_queues_find(c->queues, CO_CLUSTER);
+		if (restore(c, w, at, &ch, &s, members) == 0)
+			return;
+	}
+	at = q != NULL ? rf_queues_find(c->queues, rf_str(q->name)) : NULL;
+	if (at != NULL && restore(c, w, at, &ch, &s, members) == 0) {
+		into_queue(c, w, q);
+		ranks(c, w);
+		return;
+	}
+	w->limbo = true;
+	rf_vec_push(&c->limbo, w);
+	(void)restore(c, w, rf_queues_find(c->queues, CO_LIMBO), &ch, &s, members);
+}
+
+/* What runs and had no queue of its own: perhaps it has one now. */
+void co_limbo(struct rf_core *c)
+{
+	RF_VEC(struct co_work *) all = RF_VEC_INIT;
+
+	if (!c->limbo_stale)
+		return;
+	c->limbo_stale = false;
+	for (size_t i = 0; i < c->limbo.n; i++)
+		rf_vec_push(&all, c->limbo.at[i]);
+	for (size_t i = 0; i < all.n; i++)
+		co_work_run(c, all.at[i]);
+	rf_vec_done(&all);
+}
+
+void co_work_claim(struct rf_core *c, struct co_claim *k)
+{
+	if (k->work == NULL) {
+		k->work = rf_new(struct co_work);
+		k->work->claim = k;
+		k->work->started = c->now;
+	}
+	co_work_run(c, k->work);
+}
+
+void co_work_free(struct rf_core *c, struct co_work *w)
+{
+	struct co_pod *next;
+
+	withdraw(c, w);
+	if (w->plan != NULL)
+		co_plan_drop(c, w->plan);
+	for (struct co_pod *p = w->first; p != NULL; p = next) {
+		next = p->work_next;
+		p->work = NULL;
+		p->work_next = NULL;
+		if (p->state != CO_QUEUED)
+			continue;
+		co_state(c, p, CO_IDLE);
+		co_mark(c, p);
+	}
+	if (w->group != NULL && w->group->work == w) {
+		w->group->work = NULL;
+		co_mark_group(c, w->group);
+	}
+	free(w);
+}
+
+static void unlink_member(struct co_work *w, struct co_pod *p)
+{
+	struct co_pod **at = &w->first;
+
+	while (*at != p)
+		at = &(*at)->work_next;
+	*at = p->work_next;
+	p->work = NULL;
+	p->work_next = NULL;
+	w->n--;
+}
+
+void co_work_leave(struct rf_core *c, struct co_pod *p)
+{
+	struct co_work *w = p->work;
+
+	if (w == NULL)
+		return;
+	if (!w->running || w->n == 1) {
+		co_work_free(c, w);
+		return;
+	}
+	unlink_member(w, p);
+	co_work_run(c, w);
+}
+
+struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_group *g, int64_t min, int64_t size,
+			     bool alike, struct rf_err *err)
+{
+	struct co_work *w = rf_new(struct co_work);
+	struct co_charge ch = { .n = 0 };
+	struct rf_workload_spec s;
+	struct rf_queue *at;
+	struct co_queue *q;
+	bool bad;
+
+	w->group = g;
+	w->first = first;
+	w->alike = alike;
+	fill_spec(w, &s);
+	w->preemptible = s.preemptible;
+	s.min = min;
+	s.size = size;
+	if (alike)
+		co_charge_pod(c, first, &ch);
+	for (struct co_pod *p = first; p != NULL; p = p->work_next) {
+		w->n++;
+		if (!alike)
+			co_charge_pod(c, p, &ch);
+	}
+	s.ask = ch.ask;
+	s.n_ask = ch.n;
+	s.shape = alike ? first->shape->id : ++c->n_shapes;
+	q = co_queue_of(c, first, &bad);
+	at = rf_queues_find(c->queues, q != NULL ? rf_str(q->name) : CO_CLUSTER);
+	if (ch.full || rf_queues_submit(c->queues, at, &s, &w->w, err) < 0) {
+		if (ch.full)
+			rf_fail(err, RF_INVALID, "it asks for more than %d different resources", RF_QUEUE_ASK_MAX);
+		free(w);
+		return NULL;
+	}
+	into_queue(c, w, q);
+	for (struct co_pod *p = first; p != NULL; p = p->work_next)
+		p->work = w;
+	return w;
+}
+
+/* Members without a seat were not placed: they are on their own again. */
+void co_work_started(struct rf_core *c, struct co_work *w)
+{
+	struct co_pod *next;
+
+	for (struct co_pod *p = w->first; p != NULL; p = next) {
+		next = p->work_next;
+		if (p->seat != NULL)
+			continue;
+		unlink_member(w, p);
+		co_state(c, p, CO_IDLE);
+		co_mark(c, p);
+	}
+	w->running = true;
+	w->started = c->now;
+	ranks(c, w);
+	if (w->plan != NULL)
+		co_plan_drop(c, w->plan);
+	if (w->group != NULL && w->group->work == w)
+		w->group->work = NULL;
+	co_tick(c);
+}

@@ -1,0 +1,1741 @@
+/* The scheduler's core: what it promises, one promise after the other. A small cluster is told of as control
+ * would tell of it, and decisions are carried out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "sched/core.h"
+#include "sched/log.h"
+
+#define GI (INT64_C(1) << 30)
+
+struct world {
+	struct rf_core *c;
+	struct rf_arena a;
+	int64_t now;
+	int64_t rv;
+	struct rf_core_decision *d;
+	size_t n;
+};
+
+static void begin_with(struct world *w, const struct rf_core_config *config)
+{
+	*w = (struct world){ .now = 1000000 };
+	w->c = rf_core_new(config);
+}
+
+static void begin(struct world *w)
+{
+	struct rf_core_config config;
+
+	rf_core_config_default(&config);
+	begin_with(w, &config);
+}
+
+static void audit(struct world *w)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_core_audit(w->c, w->now, &err) < 0)
+		fail_msg("audit: %s", err.msg);
+}
+
+static void end(struct world *w)
+{
+	audit(w);
+	rf_core_free(w->c);
+	rf_arena_done(&w->a);
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+static void node(struct world *w, const char *name, size_t cards, const char *model)
+{
+	struct rf_sched_node n = {
+		.name = rf_str(name), .cpu_milli = 64000, .memory = 512 * GI, .pods = 110, .ready = true
+	};
+	struct rf_sched_device d[16] = { 0 };
+
+	for (size_t i = 0; i < cards; i++)
+		d[i] = (struct rf_sched_device){ .name = rf_arena_printf(&w->a, "gpu-%zu", i),
+						 .model = rf_str(model),
+						 .memory = 80 * GI,
+						 .milli = 1000 };
+	rf_core_put_node(w->c, &n);
+	rf_core_put_devices(w->c, rf_str(name), d, cards);
+}
+
+static void tenant(struct world *w, const char *name, enum rf_isolation level, int64_t cards)
+{
+	struct rf_tenant t = { .name = rf_str(name),
+			       .isolation = level,
+			       .trust_domain = rf_str(name),
+			       .quota_gpus = cards,
+			       .quota_gpu_memory = cards * 80 * GI,
+			       .quota_pods = -1,
+			       .queue_weight = 1 };
+
+	rf_core_put_tenant(w->c, &t);
+	rf_core_put_namespace(w->c, rf_str(name), rf_str(name));
+}
+
+static void cluster(struct world *w, size_t nodes, size_t cards)
+{
+	for (size_t i = 0; i < nodes; i++)
+		node(w, rf_arena_cstr(&w->a, rf_arena_printf(&w->a, "n%zu", i)), cards, "NVIDIA H100 80GB HBM3");
+	tenant(w, "a", RF_ISOLATION_GPU, 1000);
+	tenant(w, "b", RF_ISOLATION_GPU, 1000);
+}
+
+static struct rf_sched_pod pod(struct world *w, const char *uid, const char *ns, int64_t cards)
+{
+	struct rf_sched_pod p = { .uid = rf_str(uid),
+				  .ns = rf_str(ns),
+				  .name = rf_str(uid),
+				  .rv = ++w->rv,
+				  .created_ms = w->now,
+				  .cpu_milli = 1000,
+				  .memory = GI };
+
+	p.containers = rf_arena_array(&w->a, struct rf_sched_container, 1);
+	p.containers[0] = (struct rf_sched_container){ .name = RF_LIT("main"), .ask = { .cards = cards } };
+	p.n_containers = 1;
+	return p;
+}
+
+static void put(struct world *w, const struct rf_sched_pod *p)
+{
+	rf_core_put_pod(w->c, p, w->now);
+}
+
+static void put_pod(struct world *w, const char *uid, const char *ns, int64_t cards)
+{
+	struct rf_sched_pod p = pod(w, uid, ns, cards);
+
+	put(w, &p);
+}
+
+static void group(struct world *w, const char *ns, const char *name, int64_t min)
+{
+	struct rf_sched_group g = { .ns = rf_str(ns), .name = rf_str(name), .min = min, .rv = ++w->rv, .created_ms = w->now };
+
+	rf_core_put_group(w->c, &g);
+}
+
+static void member(struct world *w, const char *uid, const char *ns, const char *of, int64_t cards)
+{
+	struct rf_sched_pod p = pod(w, uid, ns, cards);
+
+	p.group = rf_str(of);
+	put(w, &p);
+}
+
+static struct rf_str claim_name(struct world *w, struct rf_str uid)
+{
+	return rf_arena_printf(&w->a, "claim-%.*s", RF_STR(uid));
+}
+
+static void put_claim(struct world *w, const char *uid, const char *ns, const char *node_name, struct rf_sched_grant *g,
+		      size_t n)
+{
+	struct rf_sched_claim k = { .ns = rf_str(ns),
+				    .name = claim_name(w, rf_str(uid)),
+				    .pod_uid = rf_str(uid),
+				    .tenant = rf_str(ns),
+				    .rv = ++w->rv,
+				    .node = rf_str(node_name),
+				    .grants = g,
+				    .n_grants = n };
+
+	rf_core_put_claim(w->c, &k);
+}
+
+static void promise(struct world *w, const char *uid, const char *ns, const char *node_name, const char *device)
+{
+	struct rf_sched_grant g = {
+		.container = RF_LIT("main"), .device = rf_str(device), .bytes = 80 * GI, .milli = 1000, .whole = true
+	};
+
+	put_claim(w, uid, ns, node_name, &g, 1);
+}
+
+static void del_claim(struct world *w, const char *uid, const char *ns)
+{
+	rf_core_del_claim(w->c, rf_str(ns), claim_name(w, rf_str(uid)), w->now);
+}
+
+/* --- deciding --------------------------------------------------------------------------------- */
+
+static size_t decide(struct world *w)
+{
+	w->n = rf_core_decide(w->c, w->now, 100000, &w->a, &w->d);
+	return w->n;
+}
+
+static size_t count(const struct world *w, enum rf_core_verdict v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		n += w->d[i].verdict == v;
+	return n;
+}
+
+static const struct rf_core_decision *of(const struct world *w, enum rf_core_verdict v, const char *uid)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		if (w->d[i].verdict == v && rf_str_is(w->d[i].uid, uid))
+			return &w->d[i];
+	}
+	return NULL;
+}
+
+/* As control does: the claim first, then the binding. */
+static void carry_claim(struct world *w, const struct rf_core_decision *d)
+{
+	if (d->n_grants > 0 && !d->promised)
+		put_claim(w, rf_arena_cstr(&w->a, d->uid), rf_arena_cstr(&w->a, d->ns), rf_arena_cstr(&w->a, d->node),
+			  d->grants, d->n_grants);
+}
+
+static void carry_bind(struct world *w, const struct rf_core_decision *d, struct rf_sched_pod p)
+{
+	p.node = d->node;
+	p.rv = ++w->rv;
+	p.started_ms = w->now;
+	put(w, &p);
+}
+
+static void carry_as(struct world *w, int64_t cards, const char *group_name)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		if (w->d[i].verdict == RF_CORE_BIND)
+			carry_claim(w, &w->d[i]);
+	}
+	for (size_t i = 0; i < w->n; i++) {
+		if (w->d[i].verdict == RF_CORE_BIND) {
+			struct rf_sched_pod p = pod(w, rf_arena_cstr(&w->a, w->d[i].uid),
+						    rf_arena_cstr(&w->a, w->d[i].ns), cards);
+
+			p.group = group_name != NULL ? rf_str(group_name) : RF_STR_EMPTY;
+			carry_bind(w, &w->d[i], p);
+		}
+	}
+}
+
+static bool has(struct rf_str s, const char *part)
+{
+	return rf_str_contains(s, rf_str(part));
+}
+
+static struct rf_str why(struct world *w, const char *uid)
+{
+	return rf_core_why(w->c, rf_str(uid), w->now, &w->a);
+}
+
+#define assert_has(s, part)                                                                                 \
+	do {                                                                                                \
+		struct rf_str s_ = (s);                                                                     \
+		if (!has(s_, part))                                                                         \
+			fail_msg("\"%.*s\" does not say \"%s\"", RF_STR(s_), part);                         \
+	} while (0)
+
+static int64_t used(struct world *w, const char *queue, const char *resource)
+{
+	struct rf_queues *qs = rf_core_queues(w->c);
+	struct rf_queue_view v;
+
+	rf_queue_view(qs, queue != NULL ? rf_queues_find(qs, rf_str(queue)) : NULL,
+		      rf_core_resource(w->c, rf_str(resource)), w->now, &v);
+	return v.used;
+}
+
+static int64_t free_cards(struct world *w)
+{
+	struct rf_fleet_usage u;
+
+	rf_fleet_usage(rf_core_fleet(w->c), &u);
+	return u.free_cards;
+}
+
+/* --- one pod ---------------------------------------------------------------------------------- */
+
+static void test_bind(void **state)
+{
+	struct world w;
+	const struct rf_core_decision *d;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_pod(&w, "p1", "a", 2);
+	assert_int_equal(decide(&w), 1);
+	d = of(&w, RF_CORE_BIND, "p1");
+	assert_non_null(d);
+	assert_true(rf_str_is(d->node, "n0"));
+	assert_true(rf_str_is(d->tenant, "a"));
+	assert_int_equal(d->n_grants, 2);
+	assert_true(rf_str_is(d->grants[0].container, "main"));
+	assert_true(d->grants[0].whole && d->grants[0].bytes == 80 * GI && d->grants[0].milli == 1000);
+	assert_false(rf_str_eq(d->grants[0].device, d->grants[1].device));
+	assert_false(d->promised);
+	assert_int_equal(d->commit_left, 0);
+	/* taken as done at once: charged, held, not said twice */
+	assert_int_equal(used(&w, "a", "cards"), 2);
+	assert_int_equal(used(&w, "a", "cards/h100"), 2);
+	assert_int_equal(free_cards(&w), 0);
+	assert_int_equal(decide(&w), 0);
+	decide(&w);
+	end(&w);
+}
+
+static void test_confirmed(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	assert_int_equal(decide(&w), 0);
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	assert_int_equal(free_cards(&w), 1);
+	audit(&w);
+	/* ended: its claim still holds the card, its CPU is free */
+	rf_core_del_pod(w.c, RF_LIT("p1"), w.now);
+	decide(&w);
+	assert_int_equal(free_cards(&w), 1);
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	assert_int_equal(used(&w, "a", "cpu"), 0);
+	audit(&w);
+	/* the claim is gone: scrubbed, and anybody's */
+	del_claim(&w, "p1", "a");
+	assert_int_equal(free_cards(&w), 2);
+	assert_int_equal(used(&w, "a", "cards"), 0);
+	put_pod(&w, "p2", "b", 2);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	end(&w);
+}
+
+static void test_ended_pod_with_claim_keeps_cards(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	p = pod(&w, "p1", "a", 1);
+	p.node = RF_LIT("n0");
+	p.deleting = true;
+	put(&w, &p);
+	put_pod(&w, "p2", "b", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p2"));
+	p.ended = true;
+	p.rv = ++w.rv;
+	put(&w, &p);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p2"));
+	assert_int_equal(free_cards(&w), 0);
+	del_claim(&w, "p1", "a");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	end(&w);
+}
+
+static void test_older_does_not_replace(void **state)
+{
+	struct world w;
+	struct rf_sched_pod old;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	old = pod(&w, "p1", "a", 1);
+	put(&w, &old);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	put(&w, &old); /* pending, by an old watch */
+	assert_int_equal(decide(&w), 0);
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	end(&w);
+}
+
+static void test_gated_is_not_looked_at(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	p = pod(&w, "p1", "a", 1);
+	p.gated = true;
+	put(&w, &p);
+	assert_int_equal(decide(&w), 0);
+	assert_int_equal(why(&w, "p1").n, 0);
+	p.gated = false;
+	p.rv = ++w.rv;
+	put(&w, &p);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+	end(&w);
+}
+
+static void test_several_containers(void **state)
+{
+	struct world w;
+	struct rf_sched_container cs[3] = {
+		{ .name = RF_LIT("x"), .ask = { .cards = 1 } },
+		{ .name = RF_LIT("sidecar") },
+		{ .name = RF_LIT("y"), .ask = { .cards = 2 } },
+	};
+	struct rf_sched_pod p;
+	size_t x = 0, y = 0;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	p = pod(&w, "p1", "a", 0);
+	p.containers = cs;
+	p.n_containers = 3;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(w.d[0].n_grants, 3);
+	for (size_t i = 0; i < 3; i++) {
+		x += rf_str_is(w.d[0].grants[i].container, "x");
+		y += rf_str_is(w.d[0].grants[i].container, "y");
+	}
+	assert_int_equal(x, 1);
+	assert_int_equal(y, 2);
+	end(&w);
+}
+
+static void test_shares_and_slices(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+	const struct rf_core_decision *d;
+
+	(void)state;
+	begin(&w);
+	node(&w, "n0", 2, "NVIDIA H100 80GB HBM3");
+	tenant(&w, "a", RF_ISOLATION_SHARE, 100);
+	p = pod(&w, "s1", "a", 0);
+	p.containers[0].ask = (struct rf_gpu_ask){ .share_bytes = 20 * GI, .share_milli = 250 };
+	put(&w, &p);
+	p = pod(&w, "m1", "a", 0);
+	p.containers[0].ask = (struct rf_gpu_ask){ .slices = 2, .profile = RF_LIT("1g.10gb") };
+	put(&w, &p);
+	p = pod(&w, "bad", "a", 0);
+	p.containers[0].ask = (struct rf_gpu_ask){ .slices = 1, .profile = RF_LIT("9g.1gb") };
+	put(&w, &p);
+	/* slices have a quota of their own; what is not given there is none for pods that must stay */
+	decide(&w);
+	d = of(&w, RF_CORE_BIND, "s1");
+	assert_non_null(d);
+	assert_int_equal(d->grants[0].bytes, 20 * GI);
+	assert_int_equal(d->grants[0].milli, 250);
+	assert_false(d->grants[0].whole);
+	d = of(&w, RF_CORE_BIND, "m1");
+	assert_non_null(d);
+	assert_int_equal(d->n_grants, 2);
+	assert_true(rf_str_is(d->grants[0].profile, "1g.10gb"));
+	assert_true(d->grants[0].start != d->grants[1].start);
+	assert_int_equal(used(&w, "a", "share-bytes"), 20 * GI);
+	assert_int_equal(used(&w, "a", "mig/1g.10gb"), 2);
+	d = of(&w, RF_CORE_WAIT, "bad");
+	assert_non_null(d);
+	assert_has(d->reason, "MIG profile");
+	carry_as(&w, 0, NULL);
+	audit(&w);
+	assert_int_equal(used(&w, "a", "mig/1g.10gb"), 2);
+	end(&w);
+}
+
+/* --- waiting and saying why --------------------------------------------------------------------- */
+
+static void test_reason_of_cards(void **state)
+{
+	struct world w;
+	const struct rf_core_decision *d;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	put_pod(&w, "p1", "a", 4);
+	decide(&w);
+	d = of(&w, RF_CORE_WAIT, "p1");
+	assert_non_null(d);
+	assert_has(d->reason, "needs 4 whole cards on one node; the most any allowed node has free is 2");
+	assert_has(d->reason, "resource=cards level=node need=4 have=2 help=");
+	assert_true(rf_str_eq(d->reason, why(&w, "p1")));
+	/* told once */
+	assert_int_equal(decide(&w), 0);
+	w.now += 10000;
+	assert_int_equal(decide(&w), 0);
+	end(&w);
+}
+
+static void test_reason_of_quota(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	node(&w, "n0", 8, "NVIDIA H100 80GB HBM3");
+	tenant(&w, "a", RF_ISOLATION_GPU, 2);
+	put_pod(&w, "p1", "a", 2);
+	put_pod(&w, "p2", "a", 1);
+	put_pod(&w, "p3", "a", 3);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+	assert_has(why(&w, "p2"), "resource=cards level=a need=1 have=0");
+	assert_has(why(&w, "p3"), "ask for less or have the quota raised");
+	assert_int_equal(used(&w, "a", "cards"), 2);
+	end(&w);
+}
+
+static void test_reasons_that_no_place_helps(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	rf_core_put_namespace(w.c, RF_LIT("plain"), RF_STR_EMPTY);
+	rf_core_put_namespace(w.c, RF_LIT("lost"), RF_LIT("nobody-put-me"));
+	put_pod(&w, "p1", "plain", 1);
+	put_pod(&w, "p2", "lost", 0);
+	put_pod(&w, "p3", "unseen", 0);
+	p = pod(&w, "p4", "a", 0);
+	p.unsupported = RF_LIT("asks for a volume that only one node reaches");
+	put(&w, &p);
+	p = pod(&w, "p5", "a", 0);
+	p.containers[0].ask.share_bytes = GI;
+	put(&w, &p);
+	put_pod(&w, "p6", "a", 33);
+	p = pod(&w, "p7", "a", 1);
+	p.queue = RF_LIT("b");
+	put(&w, &p);
+	p = pod(&w, "p8", "a", 1);
+	p.models = RF_LIT("b200");
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_WAIT), 8);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "p1"), "belongs to no tenant, and GPUs are for tenants");
+	assert_has(why(&w, "p2"), "there is no such Tenant");
+	assert_has(why(&w, "p3"), "namespace unseen is not known");
+	assert_has(why(&w, "p4"), "a volume that only one node reaches");
+	assert_has(why(&w, "p5"), "shares no card");
+	assert_has(why(&w, "p6"), "at most 32");
+	assert_has(why(&w, "p7"), "may wait");
+	assert_has(why(&w, "p8"), "b200");
+	/* the Tenant comes */
+	tenant(&w, "nobody-put-me", RF_ISOLATION_GPU, 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	rf_core_put_namespace(w.c, RF_LIT("unseen"), RF_STR_EMPTY);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p3"));
+	end(&w);
+}
+
+static void test_reasons_name_no_stranger(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	node(&w, "n0", 2, "NVIDIA H100 80GB HBM3");
+	tenant(&w, "secretive", RF_ISOLATION_NODE, 10);
+	tenant(&w, "reader", RF_ISOLATION_GPU, 10);
+	put_pod(&w, "hidden", "secretive", 1);
+	decide(&w);
+	put_pod(&w, "p1", "reader", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_WAIT, "p1"));
+	assert_false(has(why(&w, "p1"), "secretive"));
+	assert_false(has(why(&w, "p1"), "hidden"));
+	assert_has(why(&w, "p1"), "may not meet this tenant");
+	end(&w);
+}
+
+static void test_woken_when_something_changes(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	put_pod(&w, "p2", "b", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_WAIT, "p2"));
+	assert_int_equal(rf_core_position(w.c, RF_LIT("p2")), 0);
+	assert_int_equal(rf_core_position(w.c, RF_LIT("p1")), -1);
+	node(&w, "n9", 1, "NVIDIA H100 80GB HBM3");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p2")->node, "n9"));
+	end(&w);
+}
+
+static void test_reason_told_again_when_it_is_another(void **state)
+{
+	struct world w;
+	struct rf_sched_node n = { .name = RF_LIT("n0"), .cpu_milli = 64000, .memory = 512 * GI, .pods = 110, .ready = true, .cordoned = true };
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	put_pod(&w, "p1", "a", 2);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_WAIT), 1);
+	rf_core_put_node(w.c, &n);
+	assert_int_equal(decide(&w), 0); /* not at once again */
+	assert_true(rf_core_next_ms(w.c, w.now) <= w.now + 3000);
+	w.now += 3001;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_WAIT), 1);
+	assert_has(w.d[0].reason, "cordoned");
+	end(&w);
+}
+
+/* --- isolation ---------------------------------------------------------------------------------- */
+
+static void test_isolation(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	node(&w, "n0", 4, "NVIDIA H100 80GB HBM3");
+	tenant(&w, "alone", RF_ISOLATION_NODE, 10);
+	tenant(&w, "a", RF_ISOLATION_GPU, 10);
+	put_pod(&w, "p1", "alone", 1);
+	decide(&w);
+	put_pod(&w, "p2", "a", 0);
+	put_pod(&w, "k1", "kube-system", 0);
+	rf_core_put_namespace(w.c, RF_LIT("ops"), RF_STR_EMPTY);
+	p = pod(&w, "d1", "ops", 0);
+	p.daemon = true;
+	put(&w, &p);
+	put_pod(&w, "d2", "ops", 0);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p2"));
+	assert_null(of(&w, RF_CORE_BIND, "d2"));
+	assert_non_null(of(&w, RF_CORE_BIND, "k1")); /* the cluster's own meet everybody */
+	assert_non_null(of(&w, RF_CORE_BIND, "d1"));
+	/* it accepts company from now on */
+	tenant(&w, "alone", RF_ISOLATION_GPU, 10);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	end(&w);
+}
+
+static void test_daemon_on_its_node(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 3, 1);
+	p = pod(&w, "d1", "kube-system", 0);
+	p.daemon = true;
+	p.only_node = RF_LIT("n2");
+	put(&w, &p);
+	p = pod(&w, "d2", "kube-system", 0);
+	p.daemon = true;
+	p.only_node = RF_LIT("n7");
+	put(&w, &p);
+	decide(&w);
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "d1")->node, "n2"));
+	assert_non_null(of(&w, RF_CORE_WAIT, "d2"));
+	node(&w, "n7", 0, "");
+	decide(&w);
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "d2")->node, "n7"));
+	end(&w);
+}
+
+/* --- promises ----------------------------------------------------------------------------------- */
+
+static void test_promise_is_kept(void **state)
+{
+	struct world w;
+	const struct rf_core_decision *d;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	promise(&w, "p1", "a", "n1", "gpu-1");
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	d = of(&w, RF_CORE_BIND, "p1");
+	assert_non_null(d);
+	assert_true(d->promised);
+	assert_true(rf_str_is(d->node, "n1"));
+	assert_int_equal(d->n_grants, 1);
+	assert_true(rf_str_is(d->grants[0].device, "gpu-1"));
+	assert_int_equal(decide(&w), 0);
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	end(&w);
+}
+
+static void test_release_when_it_points_at_nothing(void **state)
+{
+	struct world w;
+	struct rf_sched_device broken = { .name = RF_LIT("gpu-0"), .memory = 80 * GI, .milli = 1000, .fault = RF_LIT("Xid 79"), .model = RF_LIT("NVIDIA H100 80GB HBM3") };
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	promise(&w, "p1", "a", "n9", "gpu-0");
+	put_pod(&w, "p1", "a", 1);
+	promise(&w, "p2", "a", "n0", "gpu-7");
+	put_pod(&w, "p2", "a", 1);
+	promise(&w, "p3", "a", "n1", "gpu-0");
+	rf_core_put_devices(w.c, RF_LIT("n1"), &broken, 1);
+	put_pod(&w, "p3", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_RELEASE), 3);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_int_equal(decide(&w), 0);
+	audit(&w);
+	del_claim(&w, "p1", "a");
+	del_claim(&w, "p2", "a");
+	del_claim(&w, "p3", "a");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1); /* n0 has one card */
+	end(&w);
+}
+
+static void test_node_goes_with_a_promise(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	carry_claim(&w, &w.d[0]);
+	rf_core_del_node(w.c, rf_arena_str(&w.a, w.d[0].node));
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_RELEASE, "p1"));
+	del_claim(&w, "p1", "a");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+	end(&w);
+}
+
+static void test_node_comes_back_with_what_it_held(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	decide(&w);
+	rf_core_del_node(w.c, RF_LIT("n0"));
+	audit(&w);
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	node(&w, "n0", 2, "NVIDIA H100 80GB HBM3");
+	assert_int_equal(free_cards(&w), 1);
+	rf_core_del_node(w.c, RF_LIT("n0"));
+	rf_core_del_pod(w.c, RF_LIT("p1"), w.now);
+	del_claim(&w, "p1", "a");
+	audit(&w);
+	node(&w, "n0", 2, "NVIDIA H100 80GB HBM3");
+	assert_int_equal(free_cards(&w), 2);
+	end(&w);
+}
+
+/* --- restart ------------------------------------------------------------------------------------ */
+
+enum fact { F_NODE, F_TENANT, F_SPACE, F_POD, F_CLAIM, F_GROUP, F_QUEUE, F_FACTS };
+
+static void tell(struct world *w, enum fact f)
+{
+	struct rf_sched_pod p;
+	struct rf_sched_queue q = { .name = RF_LIT("org"), .weight = 1 };
+	struct rf_sched_queue leaf = { .name = RF_LIT("a"), .parent = RF_LIT("org"), .tenant = RF_LIT("a"), .weight = 2 };
+
+	switch (f) {
+	case F_NODE:
+		node(w, "n0", 2, "NVIDIA H100 80GB HBM3");
+		node(w, "n1", 2, "NVIDIA H100 80GB HBM3");
+		break;
+	case F_TENANT: {
+		struct rf_tenant t = { .name = RF_LIT("a"), .trust_domain = RF_LIT("a"), .isolation = RF_ISOLATION_GPU, .quota_gpus = 10, .queue_weight = 1 };
+
+		rf_core_put_tenant(w->c, &t);
+		break;
+	}
+	case F_SPACE:
+		rf_core_put_namespace(w->c, RF_LIT("a"), RF_LIT("a"));
+		break;
+	case F_POD: /* one runs, one was promised something, one waits, a gang of two runs */
+		p = pod(w, "run", "a", 1);
+		p.node = RF_LIT("n0");
+		p.started_ms = 500;
+		put(w, &p);
+		put_pod(w, "promised", "a", 1);
+		put_pod(w, "waits", "a", 2);
+		for (int i = 0; i < 2; i++) {
+			p = pod(w, i == 0 ? "g0" : "g1", "a", 0);
+			p.node = RF_LIT("n1");
+			p.group = RF_LIT("gang");
+			put(w, &p);
+		}
+		break;
+	case F_CLAIM:
+		promise(w, "run", "a", "n0", "gpu-0");
+		promise(w, "promised", "a", "n1", "gpu-1");
+		promise(w, "gone", "a", "n0", "gpu-1");
+		break;
+	case F_GROUP:
+		group(w, "a", "gang", 2);
+		break;
+	default:
+		(void)rf_core_put_queue(w->c, &leaf, w->now, NULL);
+		(void)rf_core_put_queue(w->c, &q, w->now, NULL);
+		break;
+	}
+}
+
+static void check_restart(const enum fact *order)
+{
+	struct world w;
+	const struct rf_core_decision *d;
+
+	begin(&w);
+	w.rv = 100;
+	for (int i = 0; i < F_FACTS; i++)
+		tell(&w, order[i]);
+	decide(&w);
+	d = of(&w, RF_CORE_BIND, "promised");
+	assert_non_null(d);
+	assert_true(d->promised && rf_str_is(d->node, "n1"));
+	assert_non_null(of(&w, RF_CORE_WAIT, "waits"));
+	assert_int_equal(w.n, 2);
+	assert_int_equal(used(&w, "org", "cards"), 3);
+	assert_int_equal(used(&w, "a", "cards/h100"), 3);
+	assert_int_equal(used(&w, "a", "cpu"), 4000);
+	assert_int_equal(free_cards(&w), 1);
+	assert_int_equal(used(&w, "limbo.ringfence.io", "pods"), 0);
+	end(&w);
+}
+
+static void permute(enum fact *order, int n)
+{
+	if (n == 1) {
+		check_restart(order);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		enum fact t = order[i];
+
+		order[i] = order[n - 1];
+		order[n - 1] = t;
+		permute(order, n - 1);
+		order[n - 1] = order[i];
+		order[i] = t;
+	}
+}
+
+static void test_restart_in_any_order(void **state)
+{
+	enum fact order[F_FACTS] = { F_NODE, F_TENANT, F_SPACE, F_POD, F_CLAIM, F_GROUP, F_QUEUE };
+
+	(void)state;
+	permute(order, F_FACTS);
+}
+
+static void test_facts_with_looks_between(void **state)
+{
+	const enum fact order[F_FACTS] = { F_CLAIM, F_POD, F_QUEUE, F_GROUP, F_SPACE, F_TENANT, F_NODE };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	for (int i = 0; i < F_FACTS; i++) {
+		tell(&w, order[i]);
+		audit(&w);
+	}
+	assert_int_equal(used(&w, "a", "cards"), 3);
+	assert_int_equal(used(&w, "a", "cpu"), 4000);
+	end(&w);
+}
+
+static void test_bound_without_claim_holds_no_card(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	p = pod(&w, "static", "a", 1);
+	p.node = RF_LIT("n0");
+	put(&w, &p);
+	put_pod(&w, "p1", "b", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+	assert_int_equal(used(&w, "a", "cards"), 0);
+	end(&w);
+}
+
+static void test_two_claims_for_one_card(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	promise(&w, "p1", "a", "n0", "gpu-0");
+	p = pod(&w, "p1", "a", 1);
+	p.node = RF_LIT("n0");
+	put(&w, &p);
+	decide(&w);
+	promise(&w, "p2", "b", "n0", "gpu-0");
+	p = pod(&w, "p2", "b", 1);
+	p.node = RF_LIT("n0");
+	put(&w, &p);
+	decide(&w);
+	audit(&w);
+	assert_int_equal(free_cards(&w), 1);
+	rf_core_del_pod(w.c, RF_LIT("p1"), w.now);
+	del_claim(&w, "p1", "a");
+	audit(&w);
+	assert_int_equal(free_cards(&w), 1); /* the other's now */
+	end(&w);
+}
+
+/* --- failures ----------------------------------------------------------------------------------- */
+
+static void test_failed_bind_backs_off(void **state)
+{
+	struct world w;
+	int64_t pause = 1000;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	put_pod(&w, "p1", "a", 1);
+	for (int i = 0; i < 12; i++) {
+		decide(&w);
+		assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+		rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("the server said no"), w.now);
+		assert_int_equal(free_cards(&w), 1);
+		assert_int_equal(used(&w, "a", "cards"), 0);
+		decide(&w);
+		assert_null(of(&w, RF_CORE_BIND, "p1"));
+		assert_has(why(&w, "p1"), "the server said no");
+		assert_int_equal(rf_core_next_ms(w.c, w.now) <= w.now + pause, 1);
+		w.now += pause - 1;
+		decide(&w);
+		assert_null(of(&w, RF_CORE_BIND, "p1"));
+		w.now += 1;
+		pause = RF_MIN(pause * 2, 300000);
+		audit(&w);
+	}
+	/* meanwhile it is nobody's harm */
+	decide(&w);
+	rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("no"), w.now);
+	put_pod(&w, "p2", "b", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	end(&w);
+}
+
+static void test_promise_that_cannot_be_bound_is_given_up(void **state)
+{
+	struct world w;
+	size_t binds = 0;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	promise(&w, "p1", "a", "n0", "gpu-0");
+	put_pod(&w, "p1", "a", 1);
+	for (int i = 0; i < 20 && count(&w, RF_CORE_RELEASE) == 0; i++) {
+		decide(&w);
+		if (of(&w, RF_CORE_BIND, "p1") != NULL) {
+			binds++;
+			rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("refused"), w.now);
+		}
+		w.now += 1000;
+	}
+	assert_int_equal(binds, 3);
+	assert_non_null(of(&w, RF_CORE_RELEASE, "p1"));
+	del_claim(&w, "p1", "a");
+	put_pod(&w, "p2", "b", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	end(&w);
+}
+
+static void test_pod_deleted_while_its_claim_is_written(void **state)
+{
+	struct world w;
+	struct rf_core_decision d;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	d = w.d[0];
+	rf_core_del_pod(w.c, RF_LIT("p1"), w.now);
+	put_pod(&w, "p2", "b", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p2")); /* the claim may be there already */
+	carry_claim(&w, &d);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p2"));
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	del_claim(&w, "p1", "a");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
+	/* and where it was never written */
+	rf_core_del_pod(w.c, RF_LIT("p2"), w.now);
+	put_pod(&w, "p3", "a", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p3"));
+	rf_core_failed(w.c, RF_LIT("p2"), RF_LIT("the pod is gone"), w.now);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p3"));
+	end(&w);
+}
+
+/* --- gangs -------------------------------------------------------------------------------------- */
+
+static void test_gang_all_or_none(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 3); /* as many cards as three of them need, and not on one node each */
+	group(&w, "a", "g", 3);
+	member(&w, "g0", "a", "g", 2);
+	member(&w, "g1", "a", "g", 2);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "g0"), "level=group need=3 have=2");
+	member(&w, "g2", "a", "g", 2);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "g2"), "no place for 3 of its pods at once");
+	node(&w, "n9", 2, "NVIDIA H100 80GB HBM3");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(w.d[i].commit_left, 2 - i);
+	assert_int_equal(used(&w, "a", "cards"), 6);
+	carry_as(&w, 2, "g");
+	assert_int_equal(decide(&w), 0);
+	audit(&w);
+	end(&w);
+}
+
+static void test_gang_is_elastic(void **state)
+{
+	struct world w;
+	char uid[8];
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 3, 1);
+	group(&w, "a", "g", 2);
+	for (int i = 0; i < 5; i++) {
+		snprintf(uid, sizeof(uid), "g%d", i);
+		member(&w, rf_arena_cstr(&w.a, rf_str(uid)), "a", "g", 1);
+	}
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	carry_as(&w, 1, "g");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	/* later ones one by one */
+	node(&w, "n9", 1, "NVIDIA H100 80GB HBM3");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	assert_int_equal(w.d[0].commit_left, 0);
+	carry_as(&w, 1, "g");
+	audit(&w);
+	assert_int_equal(used(&w, "a", "cards"), 4);
+	/* one ends: what is charged follows */
+	rf_core_del_pod(w.c, RF_LIT("g0"), w.now);
+	del_claim(&w, "g0", "a");
+	assert_int_equal(used(&w, "a", "cards"), 3);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	end(&w);
+}
+
+static void test_gang_of_different_members(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	group(&w, "a", "g", 2);
+	member(&w, "g0", "a", "g", 3);
+	member(&w, "g1", "a", "g", 2);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	node(&w, "n1", 2, "NVIDIA H100 80GB HBM3");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	assert_int_equal(used(&w, "a", "cards"), 5);
+	carry_as(&w, 0, "g"); /* what they ask for was told already; only where they are is new */
+	end(&w);
+}
+
+static void test_group_that_is_not_there(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	member(&w, "g0", "a", "g", 1);
+	decide(&w);
+	assert_has(why(&w, "g0"), "group g is not there");
+	group(&w, "b", "g", 1); /* another's of the same name */
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	group(&w, "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	end(&w);
+}
+
+static void test_gang_fails_as_a_whole(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	group(&w, "a", "g", 2);
+	member(&w, "g0", "a", "g", 1);
+	member(&w, "g1", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	rf_core_failed(w.c, w.d[1].uid, RF_LIT("no"), w.now);
+	assert_int_equal(free_cards(&w), 2);
+	assert_int_equal(used(&w, "a", "cards"), 0);
+	audit(&w);
+	w.now += 1000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	end(&w);
+}
+
+static void test_crash_between_claims_completes_the_gang(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	group(&w, "a", "g", 3);
+	promise(&w, "g0", "a", "n0", "gpu-0");
+	member(&w, "g0", "a", "g", 1);
+	member(&w, "g1", "a", "g", 1);
+	member(&w, "g2", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	assert_true(of(&w, RF_CORE_BIND, "g0")->promised);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(w.d[i].commit_left, 2 - i);
+	end(&w);
+}
+
+static void test_crash_between_claims_releases_what_cannot_be(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	group(&w, "a", "g", 3);
+	promise(&w, "g0", "a", "n0", "gpu-0");
+	promise(&w, "g1", "a", "n0", "gpu-1");
+	member(&w, "g0", "a", "g", 1);
+	member(&w, "g1", "a", "g", 1);
+	member(&w, "g2", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_int_equal(count(&w, RF_CORE_RELEASE), 2);
+	del_claim(&w, "g0", "a");
+	del_claim(&w, "g1", "a");
+	put_pod(&w, "p1", "b", 2);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+	end(&w);
+}
+
+static void test_crash_between_bindings(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 3);
+	group(&w, "a", "g", 3);
+	for (int i = 0; i < 3; i++) {
+		const char *uid = i == 0 ? "g0" : i == 1 ? "g1" : "g2", *gpu = i == 0 ? "gpu-0" : i == 1 ? "gpu-1" : "gpu-2";
+
+		promise(&w, uid, "a", "n0", gpu);
+		p = pod(&w, uid, "a", 1);
+		p.group = RF_LIT("g");
+		if (i == 0)
+			p.node = RF_LIT("n0");
+		put(&w, &p);
+	}
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	assert_true(w.d[0].promised && w.d[1].promised);
+	assert_int_equal(w.d[0].commit_left, 1);
+	end(&w);
+}
+
+static void test_half_a_gang_is_taken_back(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	group(&w, "a", "g", 2);
+	promise(&w, "g0", "a", "n0", "gpu-0");
+	p = pod(&w, "g0", "a", 1);
+	p.group = RF_LIT("g");
+	p.node = RF_LIT("n0");
+	put(&w, &p);
+	member(&w, "g1", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	assert_int_equal(rf_core_next_ms(w.c, w.now) <= w.now + 10000, 1);
+	w.now += 10000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	assert_has(of(&w, RF_CORE_EVICT, "g0")->reason, "could not be completed");
+	assert_int_equal(decide(&w), 0);
+	end(&w);
+}
+
+static void test_started_gang_that_lost_members_is_left_alone(void **state)
+{
+	struct world w;
+	struct rf_sched_group g = { .ns = RF_LIT("a"), .name = RF_LIT("g"), .min = 3, .rv = 1, .started = true };
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	rf_core_put_group(w.c, &g);
+	promise(&w, "g0", "a", "n0", "gpu-0");
+	p = pod(&w, "g0", "a", 1);
+	p.group = RF_LIT("g");
+	p.node = RF_LIT("n0");
+	put(&w, &p);
+	decide(&w);
+	w.now += 3600000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	end(&w);
+}
+
+/* --- queues ------------------------------------------------------------------------------------- */
+
+static void test_queue_of_a_model(void **state)
+{
+	struct world w;
+	struct rf_sched_quota quotas[] = { { RF_LIT("cards/h100"), -1, 1, -1, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("a"), .tenant = RF_LIT("a"), .weight = 1, .quotas = quotas, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	size_t h100 = 0;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	node(&w, "old", 2, "NVIDIA A100-SXM4-80GB");
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
+	put_pod(&w, "p1", "a", 1);
+	put_pod(&w, "p2", "a", 1);
+	put_pod(&w, "p3", "a", 1);
+	put_pod(&w, "p4", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3); /* one H100, two A100 */
+	for (size_t i = 0; i < w.n; i++)
+		h100 += w.d[i].verdict == RF_CORE_BIND && rf_str_is(w.d[i].node, "n0");
+	assert_int_equal(h100, 1);
+	assert_int_equal(used(&w, "a", "cards/h100"), 1);
+	assert_int_equal(used(&w, "a", "cards/a100"), 2);
+	end(&w);
+}
+
+static void test_queue_with_unknown_resource(void **state)
+{
+	struct world w;
+	struct rf_sched_quota quotas[] = { { RF_LIT("mig/9g.99gb"), -1, 1, -1, -1 } };
+	struct rf_sched_quota models[] = { { RF_LIT("cards/acme-9000"), -1, 0, -1, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("a"), .tenant = RF_LIT("a"), .weight = 1, .quotas = quotas, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), -RF_INVALID);
+	assert_has(rf_str(err.msg), "mig/9g.99gb");
+	q.quotas = models;
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), -RF_INVALID);
+	assert_has(rf_str(err.msg), "acme-9000");
+	/* such a card comes: from then on the quota holds */
+	node(&w, "n5", 1, "Acme 9000");
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p1")->node, "n0"));
+	put_pod(&w, "p2", "a", 1);
+	put_pod(&w, "p3", "a", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "p3"));
+	assert_int_equal(used(&w, "a", "cards/acme-9000"), 0);
+	end(&w);
+}
+
+static void test_queue_comes_before_its_parent(void **state)
+{
+	struct world w;
+	struct rf_sched_quota limit[] = { { RF_LIT("cards"), -1, 1, -1, -1 } };
+	struct rf_sched_queue leaf = { .name = RF_LIT("a-batch"), .parent = RF_LIT("org"), .tenant = RF_LIT("a"), .weight = 1 };
+	struct rf_sched_queue org = { .name = RF_LIT("org"), .weight = 1, .quotas = limit, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	assert_int_equal(rf_core_put_queue(w.c, &leaf, w.now, &err), -RF_NOT_FOUND);
+	for (int i = 0; i < 2; i++) {
+		p = pod(&w, i == 0 ? "p1" : "p2", "a", 1);
+		p.queue = RF_LIT("a-batch");
+		put(&w, &p);
+	}
+	p = pod(&w, "thief", "b", 1);
+	p.queue = RF_LIT("a-batch");
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_int_equal(rf_core_put_queue(w.c, &org, w.now, &err), 0);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	assert_has(why(&w, "p2"), "level=org");
+	assert_has(why(&w, "thief"), "may wait");
+	assert_int_equal(used(&w, "org", "cards"), 1);
+	/* the queue goes: what runs stays charged, what waits says so */
+	rf_core_del_queue(w.c, RF_LIT("a-batch"), w.now);
+	decide(&w);
+	assert_has(why(&w, "p2"), "queue a-batch");
+	assert_int_equal(used(&w, "org", "cards"), 1);
+	end(&w);
+}
+
+static void test_priority_within_a_queue_only(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_pod(&w, "a1", "a", 1);
+	p = pod(&w, "a2", "a", 1);
+	p.priority = 1000;
+	put(&w, &p);
+	put_pod(&w, "b1", "b", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a2"));
+	assert_non_null(of(&w, RF_CORE_BIND, "b1"));
+	assert_null(of(&w, RF_CORE_BIND, "a1"));
+	assert_int_equal(rf_core_position(w.c, RF_LIT("a1")), 0);
+	end(&w);
+}
+
+/* --- evictions ---------------------------------------------------------------------------------- */
+
+static void guarantee(struct world *w, const char *name, int64_t cards)
+{
+	struct rf_sched_quota q = { RF_LIT("cards"), cards, -1, -1, -1 };
+	struct rf_sched_queue v = { .name = rf_str(name), .tenant = rf_str(name), .weight = 1, .quotas = &q, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_core_put_queue(w->c, &v, w->now, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+static void gone(struct world *w, const char *uid, const char *ns)
+{
+	rf_core_del_pod(w->c, rf_str(uid), w->now);
+	del_claim(w, uid, ns);
+}
+
+static void test_reclaim(void **state)
+{
+	struct world w;
+	const struct rf_core_decision *d;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	guarantee(&w, "a", 1);
+	guarantee(&w, "b", 1);
+	put_pod(&w, "b1", "b", 1);
+	put_pod(&w, "b2", "b", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	carry_as(&w, 1, NULL);
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1); /* one, not both */
+	d = &w.d[0];
+	assert_int_equal(d->verdict, RF_CORE_EVICT);
+	assert_has(d->reason, "borrowed");
+	assert_false(has(d->reason, "level=a"));
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	w.now += 60000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0); /* said once */
+	/* somebody else would like the place, too */
+	gone(&w, rf_arena_cstr(&w.a, d->uid), "b");
+	put_pod(&w, "b3", "b", 1);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a1"));
+	assert_null(of(&w, RF_CORE_BIND, "b3"));
+	carry_as(&w, 1, NULL);
+	/* and nobody takes it back in turn */
+	w.now += 3600000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	end(&w);
+}
+
+static void test_nobody_comes_in_between(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	guarantee(&w, "a", 4);
+	put_pod(&w, "b1", "b", 2);
+	put_pod(&w, "b2", "b", 2);
+	decide(&w);
+	carry_as(&w, 2, NULL);
+	put_pod(&w, "a1", "a", 4);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 2);
+	gone(&w, "b1", "b"); /* half of it is free now */
+	put_pod(&w, "b3", "b", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	node(&w, "n1", 1, "NVIDIA H100 80GB HBM3"); /* elsewhere it may */
+	decide(&w);
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "b3")->node, "n1"));
+	carry_as(&w, 1, NULL);
+	gone(&w, "b2", "b");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a1"));
+	end(&w);
+}
+
+static void test_priority_evicts_in_its_own_queue(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_pod(&w, "a1", "a", 1);
+	put_pod(&w, "b1", "b", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	p = pod(&w, "a2", "a", 1);
+	p.priority = 10;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	assert_has(of(&w, RF_CORE_EVICT, "a1")->reason, "higher priority");
+	gone(&w, "a1", "a");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a2"));
+	end(&w);
+}
+
+static void test_what_is_not_evicted(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+	struct rf_sched_match m = { .key = RF_LIT("app"), .op = RF_SCHED_EXISTS };
+	struct rf_sched_budget budget = { .ns = RF_LIT("b"), .name = RF_LIT("pdb"), .labels = { &m, 1, 0 }, .allowed = 0 };
+	struct rf_sched_pair label = { RF_LIT("app"), RF_LIT("x") };
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	guarantee(&w, "a", 1);
+	rf_core_put_budget(w.c, &budget);
+	p = pod(&w, "b1", "b", 1); /* a disruption budget */
+	p.labels = &label;
+	p.n_labels = 1;
+	p.node = RF_LIT("n0");
+	promise(&w, "b1", "b", "n0", "gpu-0");
+	put(&w, &p);
+	p = pod(&w, "b2", "b", 1); /* runs since a moment, and may run an hour */
+	p.min_run_ms = 3600000;
+	p.node = RF_LIT("n0");
+	p.started_ms = w.now;
+	promise(&w, "b2", "b", "n0", "gpu-1");
+	put(&w, &p);
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	assert_true(rf_core_next_ms(w.c, w.now) <= w.now + 3600000);
+	w.now += 3600000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	assert_non_null(of(&w, RF_CORE_EVICT, "b2"));
+	end(&w);
+}
+
+static void test_evict_fails(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	guarantee(&w, "a", 1);
+	put_pod(&w, "b1", "b", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	rf_core_failed(w.c, RF_LIT("b1"), RF_LIT("a webhook said no"), w.now);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	w.now += 1000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	end(&w);
+}
+
+static void test_gang_evicts_and_gang_is_evicted_whole(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	guarantee(&w, "a", 2);
+	group(&w, "b", "victims", 4);
+	for (int i = 0; i < 4; i++)
+		member(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "v%d", i)), "b", "victims", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 4);
+	carry_as(&w, 1, "victims");
+	group(&w, "a", "g", 2);
+	member(&w, "g0", "a", "g", 1);
+	member(&w, "g1", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 4);
+	for (int i = 0; i < 4; i++)
+		gone(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "v%d", i)), "b");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	end(&w);
+}
+
+/* --- many --------------------------------------------------------------------------------------- */
+
+static void test_most_does_not_cut_a_commit(void **state)
+{
+	struct world w;
+	struct rf_core_decision *d;
+	char uid[16];
+	size_t n;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 4, 4);
+	group(&w, "a", "g", 8);
+	for (int i = 0; i < 8; i++) {
+		snprintf(uid, sizeof(uid), "g%d", i);
+		member(&w, rf_arena_cstr(&w.a, rf_str(uid)), "a", "g", 1);
+	}
+	n = rf_core_decide(w.c, w.now, 3, &w.a, &d);
+	assert_int_equal(n, 8);
+	assert_int_equal(d[7].commit_left, 0);
+	end(&w);
+}
+
+static void test_nothing_changed_nothing_done(void **state)
+{
+	struct world w;
+	char uid[16];
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	for (int i = 0; i < 500; i++) {
+		snprintf(uid, sizeof(uid), "p%d", i);
+		put_pod(&w, rf_arena_cstr(&w.a, rf_str(uid)), "a", 3 + i % 5);
+	}
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_WAIT), 500);
+	assert_int_equal(decide(&w), 0);
+	assert_true(rf_core_next_ms(w.c, w.now) == INT64_MAX || rf_core_next_ms(w.c, w.now) > w.now);
+	/* and the others are served all the same */
+	put_pod(&w, "b1", "b", 2);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "b1"));
+	end(&w);
+}
+
+static void keep_line(void *ctx, struct rf_str line)
+{
+	rf_buf_add(ctx, line);
+}
+
+static void test_log(void **state)
+{
+	struct world w, again;
+	rf_auto(buf) log = RF_BUF_INIT, second = RF_BUF_INIT;
+	struct rf_str left, line;
+	struct rf_err err;
+	size_t decisions = 0;
+
+	(void)state;
+	begin(&w);
+	rf_core_log_to(w.c, keep_line, &log);
+	cluster(&w, 2, 2);
+	group(&w, "a", "g", 2);
+	member(&w, "g0", "a", "g", 1);
+	(void)why(&w, "g0");
+	member(&w, "g1", "a", "g", 1);
+	put_pod(&w, "p1", "b", 4);
+	put_pod(&w, "p2", "b", 1);
+	decide(&w);
+	carry_as(&w, 1, "g");
+	rf_core_failed(w.c, RF_LIT("p2"), RF_LIT("x"), w.now);
+	w.now += 5000;
+	decide(&w);
+	/* told to another core, line by line, it decides the same */
+	begin(&again);
+	rf_core_log_to(again.c, keep_line, &second);
+	left = rf_buf_str(&log);
+	while (left.n > 0) {
+		struct rf_log_event e;
+
+		(void)rf_str_cut(&left, '\n', &line);
+		if (rf_log_read(&again.a, line, &e, &err) < 0)
+			fail_msg("%s", err.msg);
+		decisions += e.kind == RF_LOG_DECISION;
+		if (e.kind == RF_LOG_DECIDE)
+			(void)rf_core_decide(again.c, e.t, (size_t)e.most, &again.a, &again.d);
+		else if (e.kind != RF_LOG_DECISION && e.kind != RF_LOG_CONFIG)
+			assert_int_equal(rf_log_tell(again.c, &e, &err), 0);
+	}
+	assert_true(decisions >= 4);
+	assert_string_equal(log.p, second.p);
+	rf_core_log_to(w.c, NULL, NULL);
+	rf_core_log_to(again.c, NULL, NULL);
+	end(&again);
+	end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bind),
+		cmocka_unit_test(test_confirmed),
+		cmocka_unit_test(test_ended_pod_with_claim_keeps_cards),
+		cmocka_unit_test(test_older_does_not_replace),
+		cmocka_unit_test(test_gated_is_not_looked_at),
+		cmocka_unit_test(test_several_containers),
+		cmocka_unit_test(test_shares_and_slices),
+		cmocka_unit_test(test_reason_of_cards),
+		cmocka_unit_test(test_reason_of_quota),
+		cmocka_unit_test(test_reasons_that_no_place_helps),
+		cmocka_unit_test(test_reasons_name_no_stranger),
+		cmocka_unit_test(test_woken_when_something_changes),
+		cmocka_unit_test(test_reason_told_again_when_it_is_another),
+		cmocka_unit_test(test_isolation),
+		cmocka_unit_test(test_daemon_on_its_node),
+		cmocka_unit_test(test_promise_is_kept),
+		cmocka_unit_test(test_release_when_it_points_at_nothing),
+		cmocka_unit_test(test_node_goes_with_a_promise),
+		cmocka_unit_test(test_node_comes_back_with_what_it_held),
+		cmocka_unit_test(test_restart_in_any_order),
+		cmocka_unit_test(test_facts_with_looks_between),
+		cmocka_unit_test(test_bound_without_claim_holds_no_card),
+		cmocka_unit_test(test_two_claims_for_one_card),
+		cmocka_unit_test(test_failed_bind_backs_off),
+		cmocka_unit_test(test_promise_that_cannot_be_bound_is_given_up),
+		cmocka_unit_test(test_pod_deleted_while_its_claim_is_written),
+		cmocka_unit_test(test_gang_all_or_none),
+		cmocka_unit_test(test_gang_is_elastic),
+		cmocka_unit_test(test_gang_of_different_members),
+		cmocka_unit_test(test_group_that_is_not_there),
+		cmocka_unit_test(test_gang_fails_as_a_whole),
+		cmocka_unit_test(test_crash_between_claims_completes_the_gang),
+		cmocka_unit_test(test_crash_between_claims_releases_what_cannot_be),
+		cmocka_unit_test(test_crash_between_bindings),
+		cmocka_unit_test(test_half_a_gang_is_taken_back),
+		cmocka_unit_test(test_started_gang_that_lost_members_is_left_alone),
+		cmocka_unit_test(test_queue_of_a_model),
+		cmocka_unit_test(test_queue_with_unknown_resource),
+		cmocka_unit_test(test_queue_comes_before_its_parent),
+		cmocka_unit_test(test_priority_within_a_queue_only),
+		cmocka_unit_test(test_reclaim),
+		cmocka_unit_test(test_nobody_comes_in_between),
+		cmocka_unit_test(test_priority_evicts_in_its_own_queue),
+		cmocka_unit_test(test_what_is_not_evicted),
+		cmocka_unit_test(test_evict_fails),
+		cmocka_unit_test(test_gang_evicts_and_gang_is_evicted_whole),
+		cmocka_unit_test(test_most_does_not_cut_a_commit),
+		cmocka_unit_test(test_nothing_changed_nothing_done),
+		cmocka_unit_test(test_log),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,453 @@
+/* Control: takes the core's decisions, holds them against the reference, and writes them one by one. */
+#include "sched/test_core_world.h"
+
+/* --- decisions -------------------------------------------------------------------------------- */
+
+struct pod *world_find(struct world *w, struct rf_str uid)
+{
+	for (int i = 0; i < PODS; i++)
+		if (w->pods[i].uid[0] != 0 && (w->pods[i].known || w->pods[i].live) && rf_str_is(uid, w->pods[i].uid))
+			return &w->pods[i];
+	return NULL;
+}
+
+static int number_after(struct rf_str s, const char *prefix)
+{
+	int64_t n = 0;
+	size_t k = strlen(prefix);
+
+	if (!rf_str_starts(s, rf_str(prefix)) || rf_str_int(rf_str_skip(s, k), &n, NULL) < 0)
+		return NOBODY;
+	return (int)n;
+}
+
+static bool read_place(struct world *w, const struct rf_core_decision *d, struct place *ret)
+{
+	*ret = (struct place){ .node = number_after(d->node, "node-") };
+	CHECK(w, ret->node >= 0 && ret->node < NODES, "I1 bind %.*s to %.*s: no such node", RF_STR(d->uid), RF_STR(d->node));
+	CHECK(w, d->n_grants <= GRANTS, "I1 bind %.*s: %zu grants", RF_STR(d->uid), d->n_grants);
+	for (size_t i = 0; i < d->n_grants; i++) {
+		const struct rf_sched_grant *g = &d->grants[i];
+		struct held *h = &ret->held[ret->n++];
+
+		*h = (struct held){ .card = number_after(g->device, "gpu-"),
+				    .container = number_after(g->container, "c"),
+				    .bytes = g->bytes,
+				    .milli = g->milli,
+				    .start = g->start,
+				    .profile = NOBODY,
+				    .whole = g->whole };
+		for (int k = 0; k < PROFILES; k++)
+			if (rf_str_is(g->profile, profile_names[k]))
+				h->profile = k;
+		CHECK(w, g->profile.n == 0 || h->profile != NOBODY, "I21 bind %.*s: profile %.*s", RF_STR(d->uid), RF_STR(g->profile));
+	}
+	return true;
+}
+
+static void push_write(struct world *w, enum write_kind kind, int pod)
+{
+	if (w->n_writes == WRITES) {
+		broke(w, "I9 more than %d writes wait", WRITES);
+		return;
+	}
+	w->writes[w->n_writes++] = (struct write){ kind, pod, w->pods[pod].serial, w->commits };
+}
+
+static uint64_t mix(uint64_t h, struct rf_str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		h = (h ^ (uint8_t)s.p[i]) * UINT64_C(0x100000001b3);
+	return h ^ h >> 31;
+}
+
+static uint64_t digest_of(uint64_t h, const struct rf_core_decision *d)
+{
+	h = mix(h ^ (uint64_t)d->verdict ^ (uint64_t)d->promised << 8 ^ (uint64_t)d->commit_left << 16, d->uid);
+	h = mix(mix(mix(h, d->node), d->reason), d->tenant);
+	for (size_t i = 0; i < d->n_grants; i++) {
+		const struct rf_sched_grant *g = &d->grants[i];
+
+		h = mix(mix(mix(h, g->container), g->device), g->profile);
+		h ^= (uint64_t)g->bytes * 3 + (uint64_t)g->milli * 7 + (uint64_t)g->start * 11 + g->whole;
+	}
+	return h;
+}
+
+static void say_decision(struct world *w, const struct rf_core_decision *d)
+{
+	static const char *const verdicts[] = { "bind", "wait", "release", "evict" };
+
+	if (!w->loud)
+		return;
+	printf("  %8" PRId64 "  => %s %.*s %.*s%s left %zu", w->now, verdicts[d->verdict], RF_STR(d->uid), RF_STR(d->node),
+	       d->promised ? " promised" : "", d->commit_left);
+	for (size_t i = 0; i < d->n_grants; i++)
+		printf(" [%.*s %.*s%s start %d, %d milli]", RF_STR(d->grants[i].device), RF_STR(d->grants[i].profile),
+		       d->grants[i].whole ? "whole" : "", (int)d->grants[i].start, (int)d->grants[i].milli);
+	printf(" %.*s\n", RF_STR(d->reason));
+}
+
+static bool names_pod(struct world *w, const struct rf_core_decision *d, int *ret)
+{
+	struct pod *p = world_find(w, d->uid);
+	int t;
+
+	CHECK(w, p != NULL, "I16 decision %d on %.*s, which is not there", d->verdict, RF_STR(d->uid));
+	t = space_tenant(p->space);
+	CHECK(w, rf_str_is(d->ns, space_name(p->space)) && rf_str_is(d->name, p->name), "I16 decision on %s names %.*s/%.*s", p->uid,
+	      RF_STR(d->ns), RF_STR(d->name));
+	CHECK(w, rf_str_is(d->tenant, t != NOBODY ? tenant_names[t] : ""), "I8 decision on %s of %s is for tenant %.*s", p->uid,
+	      space_name(p->space), RF_STR(d->tenant));
+	*ret = (int)(p - w->pods);
+	return true;
+}
+
+static bool take_bind(struct world *w, const struct rf_core_decision *d, int i)
+{
+	struct pod *p = &w->pods[i];
+	struct place at;
+
+	if (!read_place(w, d, &at) || !ref_bind(w, d, i, &at))
+		return false;
+	w->n.binds++;
+	w->fresh_binds += !p->remade;
+	w->n.promised += d->promised;
+	for (int k = 0; k < at.n; k++) {
+		w->n.slices += at.held[k].profile != NOBODY;
+		w->n.wholes += at.held[k].whole;
+		w->n.shares += !at.held[k].whole && at.held[k].profile == NOBODY;
+	}
+	if (!d->promised)
+		p->place = at;
+	p->flying = true;
+	p->why[0] = 0;
+	return true;
+}
+
+/* Members that are there or promised, as far as the core was told, and those of them that are bound. */
+static int64_t members(const struct world *w, int group, int64_t *ret_bound)
+{
+	int64_t n = 0;
+
+	*ret_bound = 0;
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+		int node;
+
+		if (p->group != group || !p->known || (!p->dirty && (!p->live || p->ended)))
+			continue;
+		if (!p->flying && p->node == NOBODY && !p->claim_dirty && !ref_there(p, &node))
+			continue;
+		n++;
+		*ret_bound += p->live && !p->ended && p->node != NOBODY;
+	}
+	return n;
+}
+
+/* I10: what is decided makes the gang whole. */
+static bool gang_whole(struct world *w, int group)
+{
+	int64_t bound, n;
+
+	if (group == NOBODY || !w->groups[group].exists || w->groups[group].started)
+		return true;
+	n = members(w, group, &bound);
+	CHECK(w, n >= w->groups[group].min, "I10 gang %s gets %d members, min is %d", w->groups[group].name, (int)n,
+	      (int)w->groups[group].min);
+	return true;
+}
+
+/* A commit: all claims before the first binding. */
+static bool take_commit(struct world *w, const struct rf_core_decision *d, size_t n)
+{
+	int pods[PODS];
+
+	CHECK(w, n <= PODS, "I10 a commit of %zu", n);
+	w->commits++;
+	for (size_t i = 0; i < n; i++) {
+		CHECK(w, d[i].commit_left == n - 1 - i, "I10 commit_left is %zu at %zu of %zu", d[i].commit_left, i, n);
+		CHECK(w, d[i].verdict == RF_CORE_BIND, "I10 a commit with verdict %d", d[i].verdict);
+		if (!names_pod(w, &d[i], &pods[i]) || !take_bind(w, &d[i], pods[i]))
+			return false;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!gang_whole(w, w->pods[pods[i]].group))
+			return false;
+	w->n.gangs += n > 1;
+	for (int kind = W_CLAIM; kind <= W_BIND; kind++)
+		for (size_t i = 0; i < n; i++)
+			if (kind == W_BIND || (d[i].n_grants > 0 && !d[i].promised && (kind != W_CLAIM || !w->pods[pods[i]].claimed)))
+				push_write(w, (enum write_kind)kind, pods[i]);
+	return true;
+}
+
+static bool take_release(struct world *w, int i)
+{
+	struct pod *p = &w->pods[i];
+
+	CHECK(w, p->claimed || p->claim_dirty, "I7 release of %s, which has no claim", p->uid);
+	CHECK(w, p->node == NOBODY || p->ended, "I7 release of %s, which is bound", p->uid);
+	w->n.releases++;
+	w->commits++;
+	push_write(w, W_RELEASE, i);
+	return true;
+}
+
+static bool take_evict(struct world *w, int i)
+{
+	if (!ref_evict(w, i))
+		return false;
+	w->n.evicts++;
+	w->plan_evicts += !ref_half_made(w, &w->pods[i]);
+	w->commits++;
+	w->pods[i].evicted = true;
+	push_write(w, W_EVICT, i);
+	return true;
+}
+
+static bool take_wait(struct world *w, const struct rf_core_decision *d, int i)
+{
+	struct pod *p = &w->pods[i];
+
+	w->n.waits++;
+	CHECK(w, p->node == NOBODY, "I18 %s waits, but it is bound", p->uid);
+	CHECK(w, d->reason.n > 0, "I18 %s waits without a reason", p->uid);
+	snprintf(p->why, sizeof(p->why), "%.*s", RF_STR(d->reason));
+	return true;
+}
+
+static bool take_one(struct world *w, const struct rf_core_decision *d)
+{
+	int i = 0;
+
+	if (!names_pod(w, d, &i))
+		return false;
+	switch (d->verdict) {
+	case RF_CORE_WAIT:
+		return take_wait(w, d, i);
+	case RF_CORE_RELEASE:
+		return take_release(w, i);
+	case RF_CORE_EVICT:
+		return take_evict(w, i);
+	case RF_CORE_BIND:
+		break;
+	}
+	return true;
+}
+
+static bool twins_agree(struct world *w, size_t most, const struct rf_core_decision *d, size_t n)
+{
+	struct rf_core_decision *other = NULL;
+	size_t m;
+
+	if (w->twin == NULL)
+		return true;
+	rf_arena_reset(&w->twin_arena);
+	m = rf_core_decide(w->twin, w->now, most, &w->twin_arena, &other);
+	for (size_t i = 0; i < RF_MIN(n, m); i++)
+		CHECK(w, digest_of(1, &d[i]) == digest_of(1, &other[i]),
+		      "I16 decision %zu: %d %.*s %.*s (%.*s) here, %d %.*s %.*s (%.*s) there", i, d[i].verdict, RF_STR(d[i].uid),
+		      RF_STR(d[i].node), RF_STR(d[i].reason), other[i].verdict, RF_STR(other[i].uid), RF_STR(other[i].node),
+		      RF_STR(other[i].reason));
+	CHECK(w, n == m, "I16 %zu decisions here, %zu there", n, m);
+	return true;
+}
+
+/* I14: what is left of a gang that ran is enough, or nothing. */
+static bool gangs_kept(struct world *w)
+{
+	for (int g = 0; g < GROUPS; g++) {
+		int64_t left = 0, going = 0;
+
+		for (int i = 0; i < PODS; i++) {
+			const struct pod *p = &w->pods[i];
+
+			if (p->group != g || !p->live || p->ended || p->node == NOBODY)
+				continue;
+			left += !p->evicted && !p->deleting;
+			going += p->evicted && !p->deleting;
+		}
+		CHECK(w, going == 0 || left == 0 || left >= w->groups[g].min || !w->groups[g].exists || left + going < w->groups[g].min,
+		      "I14 gang %s is left with %d members of %d", w->groups[g].name, (int)left, (int)w->groups[g].min);
+	}
+	return true;
+}
+
+size_t world_decided(struct world *w, size_t most, bool *ok)
+{
+	struct rf_core_decision *d = NULL;
+	size_t n;
+
+	rf_arena_reset(&w->arena);
+	n = rf_core_decide(w->core, w->now, most, &w->arena, &d);
+	SAY(w, "decide (at most %zu): %zu", most, n);
+	*ok = twins_agree(w, most, d, n);
+	for (size_t i = 0; *ok && i < n;) {
+		size_t k = d[i].verdict == RF_CORE_BIND ? d[i].commit_left + 1 : 1;
+
+		for (size_t j = i; j < n && j < i + k; j++) {
+			say_decision(w, &d[j]);
+			w->digest = digest_of(w->digest, &d[j]);
+		}
+		*ok = i + k <= n || broke(w, "I10 a commit is cut: %zu of %zu", n - i, k);
+		if (*ok)
+			*ok = d[i].verdict == RF_CORE_BIND ? take_commit(w, &d[i], k) : take_one(w, &d[i]);
+		i += k;
+	}
+	if (*ok && n < most)
+		*ok = gangs_kept(w);
+	return n;
+}
+
+bool world_decide(struct world *w, size_t most)
+{
+	bool ok = true;
+
+	(void)world_decided(w, most, &ok);
+	return ok;
+}
+
+/* --- control's writes ------------------------------------------------------------------------- */
+
+/* The rest of its commit is not tried. */
+static void drop_commit(struct world *w, uint64_t commit)
+{
+	int n = 0;
+
+	for (int i = 0; i < w->n_writes; i++) {
+		struct pod *p = &w->pods[w->writes[i].pod];
+
+		if (w->writes[i].commit != commit) {
+			w->writes[n++] = w->writes[i];
+			continue;
+		}
+		p->flying = false;
+		p->fails++;
+		p->failed_at = w->now;
+	}
+	w->n_writes = n;
+}
+
+static void write_failed(struct world *w, const struct write *x, const char *why)
+{
+	struct pod *p = &w->pods[x->pod];
+	char uid[24];
+
+	w->n.failures++;
+	w->disturbed = true;
+	snprintf(uid, sizeof(uid), "%s", p->uid);
+	SAY(w, "write %d of %s failed: %s", x->kind, uid, why);
+	p->flying = false;
+	p->fails++;
+	p->failed_at = w->now;
+	p->evicted = false;
+	drop_commit(w, x->commit);
+	BOTH(w, rf_core_failed, rf_str(uid), rf_str(why), w->now);
+}
+
+static void group_bound(struct world *w, int group)
+{
+	int64_t bound;
+
+	if (group == NOBODY || !w->groups[group].exists || w->groups[group].started)
+		return;
+	(void)members(w, group, &bound);
+	if (bound < w->groups[group].min)
+		return;
+	w->groups[group].started = true;
+	world_tell_group(w, group);
+}
+
+static void do_bind(struct world *w, struct pod *p)
+{
+	p->node = p->place.node;
+	p->started = w->now;
+	p->flying = false;
+	p->prepared = p->claimed;
+	p->ends = p->run_limit > 0 ? w->now + 1 + (int64_t)(p->serial * 7919 % (uint64_t)p->run_limit) : NONE;
+	if (p->group != NOBODY && w->groups[p->group].exists && w->groups[p->group].run_limit > 0)
+		p->ends = w->now + w->groups[p->group].run_limit;
+	world_tell_pod(w, p);
+	group_bound(w, p->group);
+}
+
+static bool is_budgeted(const struct world *w, const struct pod *p)
+{
+	return p->budget == 1 && p->space < BUDGETS && w->budgets[p->space] >= 0;
+}
+
+static void do_write(struct world *w, const struct write *x)
+{
+	struct pod *p = &w->pods[x->pod];
+
+	SAY(w, "write %d of %s", x->kind, p->uid);
+	switch (x->kind) {
+	case W_CLAIM:
+		p->claimed = true;
+		p->allocated = p->claim_deleting = p->prepared = false;
+		break;
+	case W_ALLOCATE:
+		p->allocated = true;
+		break;
+	case W_BIND:
+		do_bind(w, p);
+		return;
+	case W_RELEASE:
+		if (!p->claimed || p->serial != x->serial)
+			return; /* gone already */
+		p->claim_deleting = true;
+		if (!p->prepared)
+			p->claimed = p->allocated = p->claim_deleting = false;
+		break;
+	case W_EVICT:
+		p->deleting = true;
+		p->gone_at = w->now + p->grace;
+		if (is_budgeted(w, p)) {
+			w->budgets[p->space]--;
+			BOTH(w, world_put_budget, w, p->space);
+		}
+		world_tell_pod(w, p);
+		return;
+	}
+	world_tell_claim(w, p);
+}
+
+/* Would the API say yes? */
+static const char *refuses(const struct world *w, const struct write *x)
+{
+	const struct pod *p = &w->pods[x->pod];
+
+	if (x->kind == W_RELEASE)
+		return NULL;
+	if (!p->live || p->serial != x->serial)
+		return "not found";
+	if (x->kind == W_EVICT)
+		return is_budgeted(w, p) && w->budgets[p->space] == 0 ? "its budget is used up" : NULL;
+	if (p->deleting || p->ended)
+		return "it is being deleted";
+	if (x->kind == W_ALLOCATE && (!p->claimed || p->claim_deleting))
+		return "not found";
+	return NULL;
+}
+
+bool world_write(struct world *w, bool fails)
+{
+	struct write x;
+	const char *why;
+
+	if (w->n_writes == 0)
+		return true;
+	x = w->writes[0];
+	memmove(w->writes, w->writes + 1, sizeof(x) * (size_t)--w->n_writes);
+	why = refuses(w, &x);
+	if (why == NULL && fails)
+		why = "conflict";
+	if (why == NULL)
+		do_write(w, &x);
+	else
+		write_failed(w, &x, why);
+	if (++w->writes_done == w->crash_at_write)
+		return world_crash(w, (uint64_t)w->writes_done * 31 + 7);
+	return true;
+}

@@ -1,0 +1,1144 @@
+/* What is promised, by its definition and slowly, over the world's own objects. */
+#include "sched/test_core_world.h"
+
+
+/* Own table of MIG's geometry: memory slices, compute slices, how many, where they may begin. */
+static const struct {
+	int memory, compute, max, n;
+	int starts[7];
+} geometry[PROFILES] = {
+	{ 1, 1, 7, 7, { 0, 1, 2, 3, 4, 5, 6 } },
+	{ 2, 2, 3, 3, { 0, 2, 4 } },
+	{ 4, 3, 2, 2, { 0, 4 } },
+	{ 8, 7, 1, 1, { 0 } },
+	{ 1, 1, 1, 7, { 0, 1, 2, 3, 4, 5, 6 } }, /* the one with the media engines */
+};
+
+/* --- who is where ----------------------------------------------------------------------------- */
+
+bool ref_holds(const struct pod *p)
+{
+	return p->place.n > 0 && ((p->claimed && p->allocated) || (p->flying && p->live));
+}
+
+bool ref_there(const struct pod *p, int *ret_node)
+{
+	if (p->live && !p->ended && p->node != NOBODY)
+		*ret_node = p->node;
+	else if ((p->claimed && p->allocated) || (p->flying && p->live))
+		*ret_node = p->place.node;
+	else
+		return false;
+	return true;
+}
+
+/* Counts for CPU, for wishes and for queues. */
+static bool runs_at(const struct pod *p, int *ret_node)
+{
+	return p->live && !p->ended && ref_there(p, ret_node);
+}
+
+static bool is_gone(const bool gone[PODS], int i)
+{
+	return gone != NULL && gone[i];
+}
+
+/* --- cards ------------------------------------------------------------------------------------ */
+
+struct load {
+	int whole, share, slice, compute;
+	int of[PROFILES];
+	int64_t bytes, milli;
+	unsigned mask;
+};
+
+static unsigned mask_of(int profile, int64_t start)
+{
+	return ((1u << geometry[profile].memory) - 1) << start;
+}
+
+static bool legal_start(int profile, int64_t start)
+{
+	for (int i = 0; i < geometry[profile].n; i++)
+		if (geometry[profile].starts[i] == start)
+			return true;
+	return false;
+}
+
+static const char *add_held(struct load *l, const struct card *c, const struct held *h)
+{
+	if (h->profile != NOBODY) {
+		if (!legal_start(h->profile, h->start))
+			return "I21 a slice where there is no place for one";
+		if (l->mask & mask_of(h->profile, h->start))
+			return "I21 slices on top of each other";
+		l->mask |= mask_of(h->profile, h->start);
+		l->compute += geometry[h->profile].compute;
+		l->slice++;
+		if (++l->of[h->profile] > geometry[h->profile].max || l->compute > 7)
+			return "I21 more slices than the card has";
+	} else if (h->whole) {
+		l->whole++;
+	} else {
+		l->share++;
+		l->bytes += h->bytes;
+		l->milli += h->milli;
+	}
+	if (l->whole > 1 || (l->whole > 0) + (l->share > 0) + (l->slice > 0) > 1)
+		return "I1 a card is held in two ways";
+	if (l->bytes > card_memory(c) || l->milli > 1000)
+		return "I1 more than the card has";
+	return NULL;
+}
+
+static const char *node_loads(const struct world *w, int node, const bool gone[PODS], struct load loads[CARDS])
+{
+	const char *why = NULL;
+
+	memset(loads, 0, sizeof(loads[0]) * CARDS);
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		if (!ref_holds(p) || p->place.node != node || is_gone(gone, i))
+			continue;
+		for (int k = 0; k < p->place.n && why == NULL; k++)
+			why = add_held(&loads[p->place.held[k].card], &w->nodes[node].cards[p->place.held[k].card], &p->place.held[k]);
+	}
+	return why;
+}
+
+bool ref_conserved(struct world *w)
+{
+	for (int n = 0; n < NODES; n++) {
+		struct load loads[CARDS];
+		const char *why = node_loads(w, n, NULL, loads);
+
+		CHECK(w, why == NULL, "%s: node-%d", why, n);
+	}
+	return true;
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+/* Who is gone accepts nothing. */
+static enum rf_isolation level_of(const struct world *w, int space)
+{
+	int t = space_tenant(space);
+
+	if (t == NOBODY)
+		return RF_ISOLATION_GPU;
+	return w->tenants[t].exists ? w->tenants[t].isolation : RF_ISOLATION_NODE;
+}
+
+static bool same_tenant(int a, int b)
+{
+	return space_tenant(a) == space_tenant(b) && space_system(a) == space_system(b);
+}
+
+static bool meet_on_node(const struct world *w, int a, int b)
+{
+	if (same_tenant(a, b) || space_system(a) || space_system(b))
+		return true;
+	return level_of(w, a) != RF_ISOLATION_NODE && level_of(w, b) != RF_ISOLATION_NODE;
+}
+
+static bool shares(const struct world *w, int space)
+{
+	enum rf_isolation l = level_of(w, space);
+
+	return space_tenant(space) != NOBODY && (l == RF_ISOLATION_SHARE || l == RF_ISOLATION_COOPERATIVE);
+}
+
+/* On one card: h is new, o is there. */
+static bool meet_on_card(const struct world *w, int a, const struct held *h, int b, const struct held *o)
+{
+	int ta = space_tenant(a), tb = space_tenant(b);
+
+	if (ta != NOBODY && ta == tb)
+		return true;
+	if (h->profile != NOBODY && o->profile != NOBODY)
+		return level_of(w, a) >= RF_ISOLATION_SLICE && level_of(w, b) >= RF_ISOLATION_SLICE;
+	if (h->whole || o->whole || h->profile != NOBODY || o->profile != NOBODY)
+		return false;
+	return shares(w, a) && shares(w, b) && w->tenants[ta].trust == w->tenants[tb].trust;
+}
+
+static bool node_open(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
+{
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *o = &w->pods[i];
+		int at;
+
+		if (o != p && !is_gone(gone, i) && ref_there(o, &at) && at == node && !meet_on_node(w, p->space, o->space))
+			return false;
+	}
+	return true;
+}
+
+static bool card_open(const struct world *w, const struct pod *p, int node, const struct held *h, const bool gone[PODS])
+{
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *o = &w->pods[i];
+
+		if (o == p || is_gone(gone, i) || !ref_holds(o) || o->place.node != node)
+			continue;
+		for (int k = 0; k < o->place.n; k++)
+			if (o->place.held[k].card == h->card && !meet_on_card(w, p->space, h, o->space, &o->place.held[k]))
+				return false;
+	}
+	return true;
+}
+
+static bool may_ask(const struct world *w, const struct pod *p, const struct held *h)
+{
+	return h->whole || h->profile != NOBODY || shares(w, p->space);
+}
+
+/* --- wishes ----------------------------------------------------------------------------------- */
+
+static bool is_web(const struct pod *p)
+{
+	return p->wish == WISH_APART || p->wish == WISH_NEAR || p->wish == WISH_SPREAD || p->wish == WISH_LABELED;
+}
+
+/* Pods "app=web" of its namespace that run on that node (zone: in its zone). */
+static int count_web(const struct world *w, const struct pod *p, int node, bool zone, const bool gone[PODS], bool apart_only)
+{
+	int n = 0;
+
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *o = &w->pods[i];
+		int at;
+
+		if (o == p || is_gone(gone, i) || o->space != p->space || !is_web(o) || !runs_at(o, &at) ||
+		    !w->nodes[at].exists)
+			continue;
+		if (apart_only && o->wish != WISH_APART)
+			continue;
+		n += node == NOBODY || at == node || (zone && w->nodes[at].zone == w->nodes[node].zone);
+	}
+	return n;
+}
+
+static bool spread_ok(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
+{
+	int least = INT32_MAX;
+
+	for (int i = 0; i < NODES; i++)
+		if (w->nodes[i].exists)
+			least = RF_MIN(least, count_web(w, p, i, true, gone, false));
+	return count_web(w, p, node, true, gone, false) + 1 - least <= 1;
+}
+
+static const char *wish_broken(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
+{
+	const struct node *n = &w->nodes[node];
+	int used = 0, at;
+
+	if (n->tainted && p->wish != WISH_TOLERATE)
+		return "taint";
+	/* An apart pod that is there keeps others like it away, too. */
+	if (is_web(p) && count_web(w, p, node, false, gone, true) > 0)
+		return "anti-affinity of a pod there";
+	switch ((enum wish)p->wish) {
+	case WISH_ZONE:
+		return n->zone == 0 ? NULL : "selector";
+	case WISH_AFFINE:
+		return n->zone == 1 || n->disk == 0 ? NULL : "affinity";
+	case WISH_NOT_ZONE:
+		return n->zone != 0 ? NULL : "affinity";
+	case WISH_GEN:
+		return n->gen > 1 ? NULL : "affinity";
+	case WISH_RDMA:
+		for (int i = 0; i < PODS; i++)
+			used += &w->pods[i] != p && !is_gone(gone, i) && w->pods[i].wish == WISH_RDMA && runs_at(&w->pods[i], &at) &&
+				at == node;
+		return used < n->rdma ? NULL : "rdma/hca";
+	case WISH_APART:
+		return count_web(w, p, node, false, gone, false) == 0 ? NULL : "anti-affinity";
+	case WISH_NEAR: /* the first of its kind may go anywhere */
+		return count_web(w, p, node, true, gone, false) > 0 || count_web(w, p, NOBODY, false, gone, false) == 0 ? NULL : "near";
+	case WISH_SPREAD:
+		return spread_ok(w, p, node, gone) ? NULL : "spread";
+	case WISH_ONLY:
+		return (int)(p->serial % NODES) == node ? NULL : "only node";
+	case WISH_UNSUPPORTED:
+		return "unsupported";
+	case WISH_NONE:
+	case WISH_TOLERATE:
+	case WISH_LABELED:
+	case WISHES:
+		break;
+	}
+	return NULL;
+}
+
+/* CPU, memory, pods. */
+static const char *node_full(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
+{
+	const struct node *n = &w->nodes[node];
+	int64_t cpu = shapes[p->shape].cpu, memory = shapes[p->shape].memory, pods = 1;
+
+	for (int i = 0; i < PODS; i++) {
+		int at;
+
+		if (&w->pods[i] == p || is_gone(gone, i) || !runs_at(&w->pods[i], &at) || at != node)
+			continue;
+		cpu += shapes[w->pods[i].shape].cpu;
+		memory += shapes[w->pods[i].shape].memory;
+		pods++;
+	}
+	if (cpu > n->cpu)
+		return "cpu";
+	if (memory > n->memory)
+		return "memory";
+	return pods > n->pods ? "pods" : NULL;
+}
+
+/* --- queues ----------------------------------------------------------------------------------- */
+
+static const struct group *group_of(const struct world *w, const struct pod *p)
+{
+	return p->group != NOBODY && w->groups[p->group].exists ? &w->groups[p->group] : NULL;
+}
+
+bool ref_is_pinned(const struct world *w, const struct pod *p)
+{
+	const struct group *g = group_of(w, p);
+
+	return p->pinned || (g != NULL && g->pinned);
+}
+
+int64_t ref_min_run(const struct world *w, const struct pod *p)
+{
+	const struct group *g = group_of(w, p);
+
+	return RF_MAX(p->min_run, g != NULL ? g->min_run : 0);
+}
+
+int ref_leaf(const struct world *w, const struct pod *p)
+{
+	const struct group *g = group_of(w, p);
+	int t = space_tenant(p->space), q = g != NULL && g->queue != NOBODY ? g->queue : p->queue;
+
+	if (t == NOBODY || !w->tenants[t].exists)
+		return NOBODY;
+	if (q == NOBODY)
+		return t;
+	if (q >= LEAVES || q % TENANTS != t || (q >= TENANTS && !w->queues[q].exists))
+		return NOBODY;
+	return q;
+}
+
+static int up(const struct world *w, int q)
+{
+	return w->queues[q].exists ? w->queues[q].parent : NOBODY;
+}
+
+static bool is_below(const struct world *w, int leaf, int q)
+{
+	for (; leaf != NOBODY; leaf = up(w, leaf))
+		if (leaf == q)
+			return true;
+	return false;
+}
+
+static int64_t asks_at(const struct pod *p, enum res r, const struct world *w, const struct place *at)
+{
+	const struct shape *s = &shapes[p->shape];
+	int64_t n = 0;
+
+	for (int i = 0; i < s->n; i++) {
+		if (r == R_CARDS || (r == R_H100 && s->h100))
+			n += s->c[i].cards;
+		else if (r == R_BYTES)
+			n += s->c[i].bytes;
+		else if (r == R_MILLI)
+			n += s->c[i].milli;
+		else if (r >= R_MIG1 && r <= R_MIG7 && s->c[i].profile == (int)(r - R_MIG1))
+			n += s->c[i].slices;
+	}
+	if (r == R_CPU)
+		n = s->cpu;
+	if (r == R_MEMORY)
+		n = s->memory;
+	if (at == NULL || (r != R_H100 && r != R_A100))
+		return n;
+	n = 0; /* a card counts for its model, whatever was asked */
+	for (int i = 0; i < at->n; i++)
+		n += at->held[i].whole && w->nodes[at->node].cards[at->held[i].card].model == (r == R_A100);
+	return n;
+}
+
+int64_t ref_asks(const struct pod *p, enum res r)
+{
+	return asks_at(p, r, NULL, NULL);
+}
+
+int64_t ref_used(const struct world *w, int queue, enum res r, bool pinned_only, const bool gone[PODS])
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+		int at, leaf;
+
+		if (!runs_at(p, &at) || is_gone(gone, i))
+			continue;
+		leaf = ref_leaf(w, p);
+		if (leaf == NOBODY || !is_below(w, leaf, queue) || (pinned_only && !ref_is_pinned(w, p)))
+			continue;
+		n += asks_at(p, r, w, ref_holds(p) ? &p->place : NULL);
+	}
+	return n;
+}
+
+static int64_t limit_of(const struct world *w, int q, enum res r)
+{
+	const struct quota *o = &w->queues[q].quotas[r];
+
+	if (w->queues[q].exists)
+		return o->given && o->limit >= 0 ? o->limit : NONE;
+	if (r == R_CARDS)
+		return w->tenants[q].cards;
+	return r == R_BYTES ? w->tenants[q].bytes : NONE;
+}
+
+static bool is_model(enum res r)
+{
+	return r == R_H100 || r == R_A100;
+}
+
+/* What a leaf is guaranteed that does not say: of what is only counted everything, of cards what its models add up to. */
+static int64_t unsaid(const struct world *w, int q, enum res r)
+{
+	const struct quota *o = w->queues[q].quotas;
+	bool there = w->queues[q].exists;
+
+	if (r == R_CPU || r == R_MEMORY || r == R_MILLI || is_model(r))
+		return there && o[r].given && o[r].borrowing >= 0 ? 0 : limit_of(w, q, r);
+	if (r != R_CARDS || !there || o[R_CARDS].given)
+		return 0;
+	return (o[R_H100].given ? RF_MAX(o[R_H100].guaranteed, 0) : 0) + (o[R_A100].given ? RF_MAX(o[R_A100].guaranteed, 0) : 0);
+}
+
+/* Before cuts. */
+int64_t ref_guaranteed(const struct world *w, int q, enum res r)
+{
+	const struct quota *o = &w->queues[q].quotas[r];
+	int64_t sum = 0;
+
+	if (w->queues[q].exists && o->given && o->guaranteed >= 0)
+		return RF_MIN(o->guaranteed, limit_of(w, q, r));
+	if (q < LEAVES)
+		return unsaid(w, q, r);
+	for (int i = 0; i < LEAVES; i++) {
+		int64_t one = w->queues[i].exists && w->queues[i].parent == q ? ref_guaranteed(w, i, r) : 0;
+
+		sum = one == NONE || sum == NONE ? NONE : sum + one;
+	}
+	return RF_MIN(sum, limit_of(w, q, r));
+}
+
+/* What there is of it: every card of every node, and those of nodes that are gone while somebody holds them. */
+static int64_t capacity_of(const struct world *w, enum res r)
+{
+	int64_t sum = 0;
+
+	if (r == R_CPU || r == R_MEMORY)
+		return NONE;
+	for (int n = 0; n < NODES; n++) {
+		struct load loads[CARDS];
+
+		(void)node_loads(w, n, NULL, loads);
+		for (int k = 0; k < w->nodes[n].n_cards; k++) {
+			const struct card *c = &w->nodes[n].cards[k];
+
+			if (!w->nodes[n].exists && loads[k].whole + loads[k].share + loads[k].slice == 0)
+				continue;
+			if (r == R_CARDS || (is_model(r) && c->model == (r == R_A100)))
+				sum++;
+			else if (r == R_BYTES && !c->sliced)
+				sum += card_memory(c);
+			else if (r == R_MILLI && !c->sliced)
+				sum += 1000;
+			else if (r >= R_MIG1 && r <= R_MIG7 && !c->fixed)
+				sum += geometry[r - R_MIG1].max;
+		}
+	}
+	return sum;
+}
+
+static bool holds_at_all(const struct world *w, int q)
+{
+	return w->queues[q].exists || (q < TENANTS && w->tenants[q].exists);
+}
+
+/* After cuts: siblings who were promised more than there is get less in proportion. */
+int64_t ref_guaranteed_now(const struct world *w, int q, enum res r)
+{
+	int64_t mine = ref_guaranteed(w, q, r), sum = 0, total;
+
+	if (mine == NONE || mine == 0)
+		return mine;
+	total = up(w, q) == NOBODY ? capacity_of(w, r) : ref_guaranteed_now(w, up(w, q), r);
+	for (int i = 0; i < QUEUES; i++) {
+		int64_t one = holds_at_all(w, i) && up(w, i) == up(w, q) ? ref_guaranteed(w, i, r) : 0;
+
+		sum += one == NONE ? 0 : one;
+	}
+	return total != NONE && sum > total ? (int64_t)((__int128)mine * total / sum) : mine;
+}
+
+/* Every resource on every level, with this placement (NULL: by what it asks). */
+bool ref_quota_at(const struct world *w, const struct pod *p, const struct place *at, const bool gone[PODS], char *why,
+		       size_t why_n)
+{
+	bool pinned = ref_is_pinned(w, p);
+
+	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q)) {
+		for (int r = 0; r < RES; r++) {
+			const struct quota *o = &w->queues[q].quotas[r];
+			int64_t ask = asks_at(p, r, w, at), used, guaranteed;
+			bool said = w->queues[q].exists && o->given;
+
+			if (ask == 0)
+				continue;
+			used = ref_used(w, q, r, false, gone);
+			guaranteed = ref_guaranteed(w, q, r);
+			if (used + ask > limit_of(w, q, r)) {
+				snprintf(why, why_n, "I2 queue %s: %s: used %" PRId64 " + %" PRId64 " > limit %" PRId64, queue_names[q],
+					 res_names[r], used, ask, limit_of(w, q, r));
+				return false;
+			}
+			if (said && o->borrowing >= 0 && guaranteed != NONE && used + ask > guaranteed + o->borrowing) {
+				snprintf(why, why_n, "I2 queue %s: %s: used %" PRId64 " + %" PRId64 " > guaranteed %" PRId64 " + borrowing %" PRId64,
+					 queue_names[q], res_names[r], used, ask, guaranteed, o->borrowing);
+				return false;
+			}
+			if (!pinned || (is_model(r) && !shapes[p->shape].h100))
+				continue;
+			if (ref_used(w, q, r, true, gone) + ask > guaranteed) {
+				snprintf(why, why_n, "I2 queue %s: %s: pinned %" PRId64 " + %" PRId64 " > guaranteed %" PRId64, queue_names[q],
+					 res_names[r], ref_used(w, q, r, true, gone), ask, guaranteed);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+/* --- a binding -------------------------------------------------------------------------------- */
+
+static bool grants_match(struct world *w, const struct pod *p, const struct place *at)
+{
+	const struct shape *s = &shapes[p->shape];
+	int want = 0;
+
+	for (int c = 0; c < s->n; c++) {
+		int cards = 0, slices = 0, parts = 0;
+
+		for (int i = 0; i < at->n; i++) {
+			const struct held *h = &at->held[i];
+
+			if (h->container != c)
+				continue;
+			cards += h->whole && h->profile == NOBODY;
+			slices += !h->whole && h->profile != NOBODY && h->profile == s->c[c].profile;
+			parts += !h->whole && h->profile == NOBODY && h->bytes == s->c[c].bytes && h->milli == s->c[c].milli;
+			CHECK(w, h->card >= 0 && h->card < w->nodes[at->node].n_cards, "I1 %s gets a card that is not there: %d", p->uid, h->card);
+		}
+		CHECK(w, cards == s->c[c].cards && slices == s->c[c].slices && parts == (s->c[c].bytes > 0),
+		      "I1 %s (%s), container %d gets %d cards, %d slices, %d shares", p->uid, s->name, c, cards, slices, parts);
+		want += s->c[c].cards + s->c[c].slices + (s->c[c].bytes > 0);
+	}
+	CHECK(w, want == at->n, "I1 %s gets %d grants for %d", p->uid, at->n, want);
+	return true;
+}
+
+static bool cards_right(struct world *w, const struct pod *p, const struct place *at)
+{
+	int island = NOBODY;
+
+	for (int i = 0; i < at->n; i++) {
+		const struct held *h = &at->held[i];
+		const struct card *c = &w->nodes[at->node].cards[h->card];
+
+		CHECK(w, !c->broken, "I5 %s gets a broken card, node-%d gpu-%d", p->uid, at->node, h->card);
+		CHECK(w, h->profile == NOBODY || !c->fixed, "I21 %s gets a slice of a card that has none", p->uid);
+		CHECK(w, h->profile != NOBODY || !c->sliced, "I21 %s gets node-%d gpu-%d, which is in MIG mode", p->uid, at->node, h->card);
+		CHECK(w, !shapes[p->shape].h100 || !h->whole || c->model == 0, "I17 %s gets another model", p->uid);
+		CHECK(w, may_ask(w, p, h), "I6 %s gets a share, its tenant accepts none", p->uid);
+		CHECK(w, card_open(w, p, at->node, h, NULL), "I6 %s of %s meets another tenant on node-%d gpu-%d", p->uid, space_name(p->space),
+		      at->node, h->card);
+		if (!shapes[p->shape].island || !h->whole)
+			continue;
+		CHECK(w, island == NOBODY || island == c->island, "I17 %s gets cards without NVLink", p->uid);
+		island = c->island;
+	}
+	return true;
+}
+
+static bool promise_kept(struct world *w, const struct rf_core_decision *d, const struct pod *p, const struct place *at)
+{
+	CHECK(w, p->claim_dirty || d->promised == (p->claimed && p->allocated), "I8 %s: promised is %d, its claim says %d", p->uid, d->promised,
+	      p->claimed && p->allocated);
+	if (!d->promised)
+		return true;
+	CHECK(w, at->node == p->place.node, "I21 %s was promised node-%d, gets node-%d", p->uid, p->place.node, at->node);
+	if (d->n_grants == 0) /* only bind */
+		return true;
+	CHECK(w, at->n == p->place.n, "I21 %s was promised %d grants, gets %d", p->uid, p->place.n, at->n);
+	return true;
+}
+
+static bool zone_kept(struct world *w, const struct pod *p, int node)
+{
+	const struct group *g = group_of(w, p);
+
+	for (int i = 0; i < PODS && g != NULL && g->zoned; i++) {
+		int at;
+
+		if (&w->pods[i] == p || w->pods[i].group != p->group || !runs_at(&w->pods[i], &at) || !w->nodes[at].exists)
+			continue;
+		/* One that was placed before a label changed, or whose node changed its label, binds nobody. */
+		if (!w->pods[i].flying)
+			continue;
+		CHECK(w, w->nodes[at].zone == w->nodes[node].zone, "I10 gang %s is to be in one zone: %s is not", g->name, p->uid);
+	}
+	return true;
+}
+
+bool ref_bind(struct world *w, const struct rf_core_decision *d, int i, const struct place *at)
+{
+	const struct pod *p = &w->pods[i];
+	const struct node *n = &w->nodes[at->node];
+	struct load loads[CARDS];
+	const char *why;
+	char text[300] = "";
+	int t = space_tenant(p->space);
+
+	CHECK(w, p->known && p->node == NOBODY && !p->flying, "I16 bind %s, which is bound, decided or not there", p->uid);
+	CHECK(w, !p->gated, "I17 bind %s, which is gated", p->uid);
+	if (!promise_kept(w, d, p, at))
+		return false;
+	if (d->promised)
+		return true;
+	CHECK(w, t == NOBODY || (w->tenants[t].exists && ref_leaf(w, p) != NOBODY), "I8 bind %s, whose queue is not its tenant's, or not there",
+	      p->uid);
+	CHECK(w, n->exists && n->ready && !n->cordoned, "I5 bind %s to node-%d, which takes nothing", p->uid, at->node);
+	if (!grants_match(w, p, at) || !cards_right(w, p, at))
+		return false;
+	why = node_loads(w, at->node, NULL, loads);
+	for (int k = 0; k < at->n && why == NULL; k++)
+		why = add_held(&loads[at->held[k].card], &n->cards[at->held[k].card], &at->held[k]);
+	CHECK(w, why == NULL, "%s: %s on node-%d", why, p->uid, at->node);
+	CHECK(w, node_open(w, p, at->node, NULL), "I6 %s of %s meets another tenant on node-%d", p->uid, space_name(p->space), at->node);
+	why = node_full(w, p, at->node, NULL);
+	CHECK(w, why == NULL, "I1 %s on node-%d: no %s", p->uid, at->node, why);
+	why = wish_broken(w, p, at->node, NULL);
+	CHECK(w, why == NULL, "I17 %s on node-%d: %s", p->uid, at->node, why);
+	CHECK(w, ref_quota_at(w, p, at, NULL, text, sizeof(text)), "%s: %s", text, p->uid);
+	return zone_kept(w, p, at->node);
+}
+
+/* --- an eviction ------------------------------------------------------------------------------ */
+
+bool ref_half_made(const struct world *w, const struct pod *p)
+{
+	const struct group *g = group_of(w, p);
+	int64_t n = 0;
+
+	if (g == NULL || g->started)
+		return false;
+	for (int i = 0; i < PODS; i++)
+		n += w->pods[i].group == p->group && w->pods[i].live && !w->pods[i].ended && w->pods[i].node != NOBODY;
+	return n < g->min;
+}
+
+/* Over its guarantee, with those not counted that go already, in something that it uses. */
+static bool is_over(const struct world *w, const struct pod *p)
+{
+	bool leaving[PODS];
+
+	for (int i = 0; i < PODS; i++) { /* a gang goes as a whole: its own members are no measure */
+		const struct pod *o = &w->pods[i];
+
+		leaving[i] = (o->evicted || o->deleting) && (p->group == NOBODY || o->group != p->group);
+	}
+	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
+		for (int r = 0; r < RES; r++)
+			if (asks_at(p, r, w, ref_holds(p) ? &p->place : NULL) > 0 &&
+			    ref_used(w, q, r, false, leaving) > ref_guaranteed_now(w, q, r))
+				return true;
+	return ref_leaf(w, p) == NOBODY;
+}
+
+static bool outranked(const struct world *w, const struct pod *p)
+{
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *o = &w->pods[i];
+
+		if (o->known && o->node == NOBODY && !o->flying && o->priority > p->priority && ref_leaf(w, o) == ref_leaf(w, p))
+			return true;
+	}
+	return false;
+}
+
+static bool budget_open(const struct world *w, const struct pod *p)
+{
+	int64_t left;
+
+	if (p->budget != 1 || p->space >= BUDGETS || w->budgets[p->space] < 0)
+		return true;
+	left = w->budgets[p->space];
+	for (int i = 0; i < w->n_writes; i++)
+		left -= w->writes[i].kind == W_EVICT && w->pods[w->writes[i].pod].space == p->space && w->pods[w->writes[i].pod].budget == 1;
+	return left > 0;
+}
+
+static bool untold(const struct world *w)
+{
+	for (int i = 0; i < PODS; i++)
+		if (w->pods[i].dirty || w->pods[i].claim_dirty)
+			return true;
+	return false;
+}
+
+bool ref_evict(struct world *w, int i)
+{
+	const struct pod *p = &w->pods[i];
+
+	CHECK(w, p->known && p->node != NOBODY, "I11 evict %s, which is not bound", p->uid);
+	CHECK(w, !p->evicted, "I11 evict %s twice", p->uid);
+	if (ref_half_made(w, p))
+		return true;
+	CHECK(w, !ref_is_pinned(w, p), "I14 evict %s, which is pinned", p->uid);
+	CHECK(w, w->now >= p->started + ref_min_run(w, p), "I14 evict %s after %" PRId64 " of its %" PRId64 " ms", p->uid,
+	      w->now - p->started, ref_min_run(w, p));
+	CHECK(w, budget_open(w, p), "I14 evict %s, whose budget is used up", p->uid);
+	if (untold(w)) /* by what the core knew it may have been right */
+		return true;
+	w->n.checked_victims++;
+	CHECK(w, is_over(w, p) || outranked(w, p), "I14 evict %s, within the guarantee of %s (cards %" PRId64 " of %" PRId64 ")", p->uid,
+	      queue_names[ref_leaf(w, p)], ref_used(w, ref_leaf(w, p), R_CARDS, false, NULL),
+	      ref_guaranteed_now(w, ref_leaf(w, p), R_CARDS));
+	return true;
+}
+
+/* --- would it fit? ---------------------------------------------------------------------------- */
+
+struct search {
+	const struct world *w;
+	const struct pod *p;
+	const bool *gone;
+	int node, island;
+	struct load loads[CARDS];
+	struct held units[GRANTS];
+	int n;
+	struct place *ret;
+};
+
+static bool try_units(struct search *s, int i);
+
+static bool try_unit(struct search *s, int i, const struct held *h)
+{
+	const struct card *c = &s->w->nodes[s->node].cards[h->card];
+	struct load before = s->loads[h->card];
+	int island = s->island;
+	bool ok = false;
+
+	if (!card_open(s->w, s->p, s->node, h, s->gone) || add_held(&s->loads[h->card], c, h) != NULL) {
+		s->loads[h->card] = before;
+		return false;
+	}
+	if (h->whole && shapes[s->p->shape].island) {
+		ok = s->island == NOBODY || s->island == c->island;
+		s->island = c->island;
+	} else {
+		ok = true;
+	}
+	ok = ok && try_units(s, i + 1);
+	if (ok)
+		s->ret->held[i] = *h;
+	s->loads[h->card] = before;
+	s->island = island;
+	return ok;
+}
+
+static bool try_units(struct search *s, int i)
+{
+	const struct node *n = &s->w->nodes[s->node];
+
+	if (i == s->n) {
+		s->ret->n = s->n;
+		return true;
+	}
+	for (int k = 0; k < n->n_cards; k++) {
+		const struct card *c = &n->cards[k];
+		struct held h = s->units[i];
+
+		h.card = k;
+		if (c->broken || (h.profile != NOBODY ? c->fixed : c->sliced) || (h.whole && shapes[s->p->shape].h100 && c->model != 0))
+			continue;
+		if (h.profile == NOBODY && try_unit(s, i, &h))
+			return true;
+		for (int j = 0; h.profile != NOBODY && j < geometry[h.profile].n; j++) {
+			h.start = geometry[h.profile].starts[j];
+			if (try_unit(s, i, &h))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool cards_fit(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret)
+{
+	const struct shape *v = &shapes[p->shape];
+	struct search s = { .w = w, .p = p, .gone = gone, .node = node, .island = NOBODY, .ret = ret };
+
+	for (int c = 0; c < v->n; c++) {
+		for (int k = 0; k < v->c[c].cards; k++)
+			s.units[s.n++] = (struct held){ .whole = true, .profile = NOBODY, .container = c };
+		for (int k = 0; k < v->c[c].slices; k++)
+			s.units[s.n++] = (struct held){ .profile = v->c[c].profile, .container = c };
+		if (v->c[c].bytes > 0)
+			s.units[s.n++] = (struct held){ .profile = NOBODY, .bytes = v->c[c].bytes, .milli = v->c[c].milli, .container = c };
+	}
+	for (int i = 0; i < s.n; i++)
+		if (!may_ask(w, p, &s.units[i]))
+			return false;
+	(void)node_loads(w, node, gone, s.loads);
+	return try_units(&s, 0);
+}
+
+bool ref_place(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret)
+{
+	const struct node *n = &w->nodes[node];
+
+	*ret = (struct place){ .node = node };
+	return n->exists && n->ready && !n->cordoned && node_open(w, p, node, gone) && node_full(w, p, node, gone) == NULL &&
+	       wish_broken(w, p, node, gone) == NULL && cards_fit(w, p, node, gone, ret);
+}
+
+bool ref_fits(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
+{
+	struct place at;
+
+	return ref_place(w, p, node, gone, &at);
+}
+
+/* --- at rest ---------------------------------------------------------------------------------- */
+
+static bool waits(const struct pod *p)
+{
+	return p->live && p->known && p->node == NOBODY && !p->flying && !p->deleting && !p->gated && !(p->claimed && p->allocated);
+}
+
+/* Do amounts that are kept, lent or cut come into it? Then what is exactly free is the core's to say. */
+static bool plain_quotas(const struct world *w, const struct pod *p)
+{
+	if (ref_is_pinned(w, p))
+		return false;
+	for (int q = 0; q < QUEUES; q++)
+		for (int r = 0; r < RES && w->queues[q].exists; r++)
+			if (ref_asks(p, r) > 0 && w->queues[q].quotas[r].given &&
+			    (w->queues[q].quotas[r].lending >= 0 || w->queues[q].quotas[r].borrowing >= 0))
+				return false;
+	return true;
+}
+
+/* With every card counted for its model wherever it may land. */
+static bool models_open(const struct world *w, const struct pod *p)
+{
+	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
+		for (int r = R_H100; r <= R_A100; r++)
+			if (ref_asks(p, R_CARDS) > 0 && w->queues[q].exists && w->queues[q].quotas[r].given)
+				return false;
+	return true;
+}
+
+static bool work_conserved(struct world *w, const struct pod *p, const char *why)
+{
+	char text[300];
+
+	if (group_of(w, p) != NULL || p->group != NOBODY || ref_leaf(w, p) == NOBODY || strstr(why, "reserv") != NULL)
+		return true;
+	if (!plain_quotas(w, p) || !models_open(w, p) || !ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))
+		return true;
+	w->n.checked_fits++;
+	for (int n = 0; n < NODES; n++)
+		CHECK(w, !ref_fits(w, p, n, NULL), "I17 %s (%s, wish %d) waits, and node-%d is free: %s", p->uid, shapes[p->shape].name, p->wish, n,
+		      why);
+	return true;
+}
+
+/* How many such pods of whole cards, or of none, the node takes. */
+static int64_t copies_on(const struct world *w, const struct pod *p, int node)
+{
+	const struct shape *s = &shapes[p->shape];
+	const struct node *n = &w->nodes[node];
+	int64_t cpu = n->cpu, memory = n->memory, pods = n->pods, cards = 0;
+	struct load loads[CARDS];
+
+	if (!ref_fits(w, p, node, NULL))
+		return 0;
+	for (int i = 0; i < PODS; i++) {
+		int at;
+
+		if (!runs_at(&w->pods[i], &at) || at != node)
+			continue;
+		cpu -= shapes[w->pods[i].shape].cpu;
+		memory -= shapes[w->pods[i].shape].memory;
+		pods--;
+	}
+	(void)node_loads(w, node, NULL, loads);
+	for (int k = 0; k < n->n_cards; k++)
+		cards += !n->cards[k].broken && !n->cards[k].sliced && loads[k].whole + loads[k].share + loads[k].slice == 0 &&
+			 (!s->h100 || n->cards[k].model == 0);
+	pods = RF_MIN(pods, RF_MIN(cpu / s->cpu, memory / s->memory));
+	return s->c[0].cards > 0 ? RF_MIN(pods, cards / s->c[0].cards) : pods;
+}
+
+static bool quota_for_many(const struct world *w, const struct pod *p, int64_t times)
+{
+	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
+		for (int r = 0; r < RES; r++)
+			if (ref_asks(p, r) > 0 && ref_used(w, q, r, false, NULL) + ref_asks(p, r) * times > limit_of(w, q, r))
+				return false;
+	return true;
+}
+
+/* A gang of pods that are all alike and easy to count. */
+static bool gang_conserved(struct world *w, int g)
+{
+	const struct pod *one = NULL;
+	int64_t waiting = 0, places = 0;
+
+	if (!w->groups[g].exists || w->groups[g].zoned)
+		return true;
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+		int at;
+
+		if (p->group != g || !p->live)
+			continue;
+		if (!waits(p) || ref_there(p, &at) || p->claimed || p->wish != WISH_NONE || (one != NULL && one->shape != p->shape))
+			return true;
+		one = p;
+		waiting++;
+	}
+	if (one == NULL || waiting < w->groups[g].min || shapes[one->shape].n != 1 || shapes[one->shape].c[0].bytes > 0 ||
+	    shapes[one->shape].c[0].slices > 0 || shapes[one->shape].island || ref_leaf(w, one) == NOBODY || !plain_quotas(w, one) ||
+	    !models_open(w, one) || !quota_for_many(w, one, w->groups[g].min) || strstr(one->why, "reserv") != NULL)
+		return true;
+	w->n.checked_fits++;
+	for (int n = 0; n < NODES; n++)
+		places += copies_on(w, one, n);
+	CHECK(w, places < w->groups[g].min, "I17 gang %s waits for %d places (%s), and there are %d: %s", w->groups[g].name,
+	      (int)w->groups[g].min, shapes[one->shape].name, (int)places, one->why);
+	return true;
+}
+
+static bool within_guarantee(const struct world *w, const struct pod *p)
+{
+	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
+		for (int r = 0; r < RES; r++)
+			if (ref_asks(p, r) > 0 && r != R_MILLI &&
+			    ref_used(w, q, r, false, NULL) + ref_asks(p, r) > RF_MIN(ref_guaranteed_now(w, q, r), limit_of(w, q, r)))
+				return false;
+	return true;
+}
+
+/* Work that may go beyond doubt: alone, over the guarantee on every level even when all such work is gone. */
+static bool certain_victim(const struct world *w, const struct pod *p, const struct pod *o, const bool gone[PODS])
+{
+	int leaf = ref_leaf(w, o);
+
+	if (o->group != NOBODY || o->node == NOBODY || o->ended || !o->live || leaf == NOBODY || leaf == ref_leaf(w, p) ||
+	    ref_is_pinned(w, o) || w->now < o->started + o->min_run || !budget_open(w, o) || (o->budget == 1 && o->space < BUDGETS))
+		return false;
+	for (int q = leaf; q != NOBODY; q = up(w, q)) {
+		bool over = false;
+
+		for (int r = 0; r < RES; r++)
+			if (asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && ref_asks(p, r) > 0 && r <= R_MIG7)
+				over |= ref_used(w, q, r, false, gone) >= ref_guaranteed(w, q, r) && ref_guaranteed(w, q, r) != NONE;
+		if (!over)
+			return false;
+		if (is_below(w, ref_leaf(w, p), q))
+			break;
+	}
+	return true;
+}
+
+/* I3: who is within a guarantee does not wait for those who are over theirs. */
+static bool guarantee_met(struct world *w, const struct pod *p, const char *why)
+{
+	bool gone[PODS] = { false }, more = true;
+	char text[300];
+
+	if (p->group != NOBODY || ref_leaf(w, p) == NOBODY || ref_is_pinned(w, p) || !plain_quotas(w, p) || !models_open(w, p) ||
+	    !within_guarantee(w, p) || ref_asks(p, R_CARDS) == 0 || strstr(why, "reserv") != NULL)
+		return true;
+	if (!ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))
+		return true;
+	for (int i = 0; i < PODS; i++) {
+		gone[i] = true;
+		gone[i] = certain_victim(w, p, &w->pods[i], gone);
+	}
+	while (more) { /* those of them that are still certain when all of them are gone */
+		more = false;
+		for (int i = 0; i < PODS; i++) {
+			if (gone[i] && !certain_victim(w, p, &w->pods[i], gone)) {
+				gone[i] = false;
+				more = true;
+			}
+		}
+	}
+	w->n.checked_guarantees++;
+	for (int n = 0; n < NODES; n++)
+		CHECK(w, !ref_fits(w, p, n, gone), "I3 %s (%s) is within the guarantee of %s and waits; on node-%d work could go for it: %s",
+		      p->uid, shapes[p->shape].name, queue_names[ref_leaf(w, p)], n, why);
+	return true;
+}
+
+/* I18: names of others are nobody's business. */
+static bool names_others(const struct world *w, const struct pod *p, const char *why, const char **ret)
+{
+	const struct group *g = group_of(w, p);
+	int own = space_tenant(p->space), said = g != NULL && g->queue != NOBODY ? g->queue : p->queue;
+
+	for (int t = 0; t < TENANTS; t++) {
+		*ret = tenant_names[t];
+		if (t != own && strstr(why, tenant_names[t]) != NULL && (said == NOBODY || said % TENANTS != t)) /* its own words aside */
+			return true;
+	}
+	return false;
+}
+
+static int64_t number_in(const char *why, const char *key)
+{
+	const char *at = strstr(why, key);
+
+	return at != NULL ? strtoll(at + strlen(key), NULL, 10) : 0;
+}
+
+/* A limit that is named is reached, by own arithmetic. */
+static bool limit_holds(struct world *w, const struct pod *p, const char *why)
+{
+	const char *name = strstr(why, "resource="), *level = strstr(why, "level=");
+
+	if (strstr(why, "the limit of queue ") == NULL || group_of(w, p) != NULL)
+		return true;
+	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q)) {
+		size_t n = strlen(queue_names[q]);
+		const char *end = strchr(level, ' ');
+
+		if (end == NULL || end - level < (ptrdiff_t)n || strncmp(end - n, queue_names[q], n) != 0)
+			continue;
+		for (int r = 0; r < RES; r++) {
+			size_t m = strlen(res_names[r]);
+
+			if (strncmp(name + 9, res_names[r], m) == 0 && name[9 + m] == ' ')
+				CHECK(w, ref_used(w, q, r, false, NULL) + number_in(why, "need=") > limit_of(w, q, r),
+				      "I18 %s is told of a limit that does not hold: %s", p->uid, why);
+		}
+	}
+	return true;
+}
+
+static bool reason_holds(struct world *w, const struct pod *p, const char *why)
+{
+	const char *name = NULL;
+
+	CHECK(w, why[0] != 0, "I18 %s (%s, wish %d) waits and nobody says why", p->uid, shapes[p->shape].name, p->wish);
+	CHECK(w, !names_others(w, p, why, &name), "I18 %s of %s is told of %s: %s", p->uid, space_name(p->space), name, why);
+	CHECK(w, strstr(why, "resource=") && strstr(why, "level=") && strstr(why, "need=") && strstr(why, "have=") && strstr(why, "help="),
+	      "I18 %s: a reason without its parts: %s", p->uid, why);
+	CHECK(w, strstr(why, "resource=none") != NULL || number_in(why, "need=") > number_in(why, "have="),
+	      "I18 %s (%s) is told that it has what it needs: %s", p->uid, shapes[p->shape].name, why);
+	w->n.checked_reasons++;
+	return limit_holds(w, p, why);
+}
+
+/* promised: those count, too, that hold cards and are not bound. */
+static bool gangs_whole(struct world *w, bool promises)
+{
+	for (int g = 0; g < GROUPS; g++) {
+		int64_t bound = 0, promised = 0;
+
+		if (!w->groups[g].exists || w->groups[g].started || !w->tenants[space_tenant(w->groups[g].space)].exists)
+			continue; /* whose tenant is not there neither starts nor ends */
+		for (int i = 0; i < PODS; i++) {
+			const struct pod *p = &w->pods[i];
+
+			if (p->group != g || !p->live || p->ended || p->deleting)
+				continue;
+			bound += p->node != NOBODY;
+			promised += p->node == NOBODY && p->claimed && p->allocated;
+		}
+		CHECK(w, bound == 0 || bound >= w->groups[g].min || (!promises && promised > 0), "I10 gang %s rests with %d of %d bound",
+		      w->groups[g].name, (int)bound, (int)w->groups[g].min);
+		CHECK(w, promised == 0 || !promises, "I10 gang %s rests with %d promised, %d bound", w->groups[g].name, (int)promised,
+		      (int)bound);
+	}
+	return true;
+}
+
+bool ref_gangs_whole(struct world *w)
+{
+	return gangs_whole(w, false);
+}
+
+/* I21: moves go one after the other, each where there is room then, and touch nothing that must not be touched. */
+bool ref_moves(struct world *w, const struct rf_core_move *m, size_t n)
+{
+	static struct world then;
+	bool moved[PODS] = { false };
+
+	then = *w;
+	for (size_t i = 0; i < n; i++) {
+		struct pod *p = world_find(&then, m[i].uid);
+		bool gone[PODS] = { false };
+		int64_t to = NOBODY;
+		struct place at;
+		int k;
+
+		CHECK(w, p != NULL && p->node != NOBODY && !p->ended && !p->deleting, "I21 a move of %.*s, which does not run", RF_STR(m[i].uid));
+		k = (int)(p - then.pods);
+		CHECK(w, !moved[k], "I21 %s moves twice", p->uid);
+		CHECK(w, !ref_is_pinned(w, p) && w->now >= p->started + ref_min_run(w, p) && budget_open(w, p), "I21 %s must not move", p->uid);
+		CHECK(w, rf_str_starts(m[i].to, RF_LIT("node-")) && rf_str_int(rf_str_skip(m[i].to, 5), &to, NULL) == 0 && to >= 0 && to < NODES,
+		      "I21 %s moves to %.*s", p->uid, RF_STR(m[i].to));
+		moved[k] = gone[k] = true;
+		CHECK(w, ref_place(&then, p, (int)to, gone, &at), "I21 %s (%s) moves to node-%d, where it does not fit", p->uid, shapes[p->shape].name,
+		      (int)to);
+		p->place = at;
+		p->node = (int)to;
+	}
+	return true;
+}
+
+bool ref_at_rest(struct world *w)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+		const char *why;
+
+		if (!waits(p))
+			continue;
+		if (w->twin != NULL)
+			(void)rf_core_why(w->twin, rf_str(p->uid), w->now, &a);
+		why = rf_arena_cstr(&a, rf_core_why(w->core, rf_str(p->uid), w->now, &a));
+		if (!reason_holds(w, p, why) || !work_conserved(w, p, why) || !guarantee_met(w, p, why))
+			return false;
+		rf_arena_reset(&a);
+	}
+	for (int g = 0; g < GROUPS; g++)
+		if (!gang_conserved(w, g))
+			return false;
+	return gangs_whole(w, true);
+}

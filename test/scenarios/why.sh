@@ -1,0 +1,47 @@
+#!/bin/bash
+# Why does it wait, and whose turn is it? Answered to the tenant by its own rights, and to the administrator.
+source "$(dirname "$0")/lib.sh"
+platform_up --simulate 1xH200
+kubectl apply -f tenants.yaml >/dev/null
+for t in team-a bank lab; do kubectl wait --for=condition=Ready --timeout=20s "tenant/$t" >/dev/null; done
+"$RINGFENCE" tenant kubeconfig lab >"$work/lab.kubeconfig"
+why() { "$RINGFENCE" why --kubeconfig "$work/lab.kubeconfig" "$@"; }
+image=() # on one machine: its own files
+on_kubernetes && image=(--image localhost/runtime:e2e)
+
+refuses "a pod that is not there is named" 'there is no pod "nosuch" in namespace "lab"' why nosuch -n lab
+refuses "another tenant's pods are not told about" forbidden why bank/holder
+refuses "without a pod it asks which" "say which pod" why
+
+"$RINGFENCE" run -d -n bank --name holder --gpus 1 "${image[@]}" -- sleep 120 >/dev/null
+check "somebody holds the card" eventually 20 phase_is bank holder Running
+says "a running pod says where it runs" "bank/holder (running): runs on node" "$RINGFENCE" why bank/holder
+"$RINGFENCE" run -d -n lab --name late --gpus 1 "${image[@]}" -- true >/dev/null
+told() { why late -n lab | grep -q '(waiting)' && why late -n lab | grep -q 'reason  *Unschedulable'; }
+check "the other waits, and its owner is told" eventually 20 told
+says "in one line" "lab/late (waiting): " why lab/late
+says "as JSON too" '"state": "waiting"' why lab/late -o json
+says "and at length" PodScheduled why lab/late --all
+check "nobody else is named to him" bash -c "! '$RINGFENCE' why --kubeconfig '$work/lab.kubeconfig' lab/late --all | grep -q holder"
+kubectl -n bank delete pod holder --wait=false >/dev/null
+check "then it runs" eventually 60 pod_ended lab late
+says "and is told to have ended" "(ended)" why lab/late
+kubectl --kubeconfig "$work/lab.kubeconfig" -n lab apply -f - >/dev/null <<-END
+	apiVersion: v1
+	kind: Pod
+	metadata: {name: gated, labels: {}}
+	spec:
+	  schedulingGates: [{name: example.com/later}]
+	  securityContext: {runAsNonRoot: true, runAsUser: 65534, seccompProfile: {type: RuntimeDefault}}
+	  containers: [{name: main, image: host, command: ["true"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]
+END
+says "a gate is named" "example.com/later" why lab/gated
+
+says "every queue is listed" "team-b" "$RINGFENCE" queue
+says "with what it is entitled to" "GUARANTEED" "$RINGFENCE" queue
+says "as JSON too" '"path": "bank"' "$RINGFENCE" queue -o json
+says "one by its name" "lab" "$RINGFENCE" queue lab
+check "and no other" bash -c "! '$RINGFENCE' queue lab | grep -q bank"
+refuses "one that is not there is named" 'there is no queue "nosuch"' "$RINGFENCE" queue nosuch
+refuses "all queues are not a tenant's to see" "forbidden" "$RINGFENCE" queue --kubeconfig "$work/lab.kubeconfig"
+done_testing
