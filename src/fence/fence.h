@@ -100,6 +100,7 @@ struct rf_lane {
 struct rf_pace {
 	uint64_t inflight;  /* what launches in flight are thought to take */
 	uint64_t busy_from; /* 0: nothing in flight */
+	uint64_t begun_at;  /* what busy_from was last */
 	uint64_t done_at;   /* when the work known to be done was done */
 	uint64_t progress_at; /* when work was last seen to end */
 	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */

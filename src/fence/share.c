@@ -110,7 +110,8 @@ static void publish(struct rf_fence *f, unsigned card, uint64_t now)
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&s->waiting, p->waiting, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->busy_from, p->busy_from, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->busy_until, p->busy_from ? most(now, p->done_at + p->inflight) : 0,
+	__atomic_store_n(&s->busy_until,
+			 p->busy_from ? most(now, p->done_at + p->inflight) : p->begun_at,
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&s->gpu_ns, p->gpu_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->held_ns, p->held_ns, __ATOMIC_RELAXED);
@@ -153,15 +154,24 @@ static void set_busy(struct rf_pace *p, uint64_t from)
 	__atomic_store_n(&p->busy_from, from, __ATOMIC_RELAXED);
 }
 
+/* Whether the arbiter wants to know of it. */
+static bool tells(const struct rf_fence *f, const struct rf_gate_card *g, uint32_t what)
+{
+	uint32_t tell = __atomic_load_n(&g->tell, __ATOMIC_ACQUIRE);
+
+	return tell & what || (tell & RF_TELL_BESIDE &&
+			       __atomic_load_n(&g->host, __ATOMIC_RELAXED) != f->place.seat + 1);
+}
+
 static void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t cost,
 		  uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 
 	set_busy(p, now);
-	p->done_at = now;
+	p->begun_at = p->done_at = now;
 	publish(f, card, now + cost);
-	p->begun = __atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) & RF_TELL_BEGIN;
+	p->begun = tells(f, g, RF_TELL_BEGIN);
 }
 
 /* Without an arbiter the processes that use the card divide the fence's share among themselves. */
@@ -195,7 +205,7 @@ static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 	set_busy(p, 0);
 	p->inflight = 0;
 	publish(f, card, now);
-	if (__atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) & RF_TELL_END)
+	if (tells(f, g, RF_TELL_END))
 		ring(f, p, now);
 }
 
@@ -564,14 +574,27 @@ static bool is_unheard(const struct rf_gate *gate, struct rf_pace *p, uint64_t n
 	return p->rang_at != 0;
 }
 
-/* Until when the fence may launch, by the arbiter or by the process's own pacing. */
+/* Whether it is the turn of another process of the fence. */
+static bool is_shut_out(const struct rf_fence *f, const struct rf_gate_card *g)
+{
+	unsigned seat = f->place.seat;
+
+	return seat < RF_SIBLINGS &&
+	       __atomic_load_n(&g->shut[seat / 64], __ATOMIC_RELAXED) >> seat % 64 & 1;
+}
+
+/* Until when the process may launch, by the arbiter or by its own pacing. */
 static uint64_t open_until(struct rf_fence *f, const struct rf_gate_card *g, struct rf_pace *p,
 			   uint64_t now)
 {
 	if (!p->orphan) {
 		uint64_t until = __atomic_load_n(&g->open_until, __ATOMIC_ACQUIRE);
 
-		return until == RF_GATE_STANDING && is_unheard(f->gate, p, now) ? 0 : until;
+		if (until == RF_GATE_FREE)
+			return until;
+		if (is_shut_out(f, g) || (until == RF_GATE_STANDING && is_unheard(f->gate, p, now)))
+			return 0;
+		return until;
 	}
 	if (now < p->own_from)
 		return 0;

@@ -19,18 +19,24 @@
 #define RF_GATE_STANDING (UINT64_MAX - 1) /* come in at once, and say so */
 
 enum {
-	RF_TELL_BEGIN = 1, /* ring when work begins */
-	RF_TELL_END = 2,   /* ring when no work is in flight any more */
+	RF_TELL_BEGIN = 1,  /* ring when work begins */
+	RF_TELL_END = 2,    /* ring when no work is in flight any more */
+	RF_TELL_BESIDE = 4, /* ring at both, unless the turn among the fence's processes is yours */
 };
+
+/* The first so many seats take turns among each other; a process on another one just comes in. */
+#define RF_SIBLINGS 192
 
 struct rf_gate_card {
 	uint64_t open_until; /* launches before this instant go on; 0: closed */
 	uint64_t gpu_ns;     /* what the fence was charged, in all */
-	uint32_t turn;	     /* futex: changes whenever open_until is raised */
+	uint32_t turn;	     /* futex: changes whenever somebody may come in who could not before */
 	uint32_t depth_us;   /* GPU work that may be in flight at once; one launch always may */
 	uint32_t tell;	     /* RF_TELL_BEGIN ... */
 	uint32_t share_milli;
-	uint64_t reserved[4];
+	uint64_t shut[RF_SIBLINGS / 64]; /* a bit per seat: closed to it, though not to the fence */
+	uint32_t host; /* the seat whose turn it is within the fence, plus one; 0: everybody's */
+	uint32_t reserved;
 };
 
 struct rf_gate {
@@ -47,7 +53,7 @@ struct rf_desk_seat {
 	uint32_t seq;
 	uint32_t waiting;    /* threads that wait at the gate */
 	uint64_t busy_from;  /* work has been in flight since; 0: none */
-	uint64_t busy_until; /* and will be done then, as far as one can guess */
+	uint64_t busy_until; /* and will be done then, by guess; without work: when the last began */
 	uint64_t gpu_ns;     /* how long work was in flight, in all, up to the last end */
 	uint64_t held_ns;    /* how long threads have waited at the gate */
 	uint32_t launches;   /* wraps round */

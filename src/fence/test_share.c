@@ -890,6 +890,135 @@ static void one_that_is_killed_anywhere_holds_nobody_up(void **state)
 	close_pen(b);
 }
 
+static void set_shut(struct pen *p, uint64_t seats, uint64_t until)
+{
+	__atomic_store_n(&p->own_gate->card[0].shut[0], seats, __ATOMIC_RELAXED);
+	set_gate(p, until);
+}
+
+static bool launches_again(const struct pen *p)
+{
+	uint32_t from = seat_of(p).launches;
+
+	for (int i = 0; i < 10000 && seat_of(p).launches - from < 5; i++)
+		pause_ms(1);
+	return seat_of(p).launches - from >= 5;
+}
+
+static bool rings(const struct pen *p)
+{
+	uint32_t from = __atomic_load_n(&p->desk->ring, __ATOMIC_ACQUIRE);
+
+	/* Who waits rings every 30 ms; here it does not wait. */
+	for (int i = 0; i < 200; i++) {
+		pause_ms(1);
+		if (__atomic_load_n(&p->desk->ring, __ATOMIC_ACQUIRE) - from >= 10)
+			return true;
+	}
+	return false;
+}
+
+static void who_is_shut_out_waits_though_the_gate_is_open(void **state)
+{
+	struct pen *p = open_pen(6, 250, false, true);
+	struct rf_gate_card *g = &p->own_gate->card[0];
+	struct prog prog;
+	uint32_t launches;
+
+	set_shut(p, 1, RF_GATE_STANDING);
+	prog = start(p, "work", "1000", "sync");
+	assert_true(waits(p, 1));
+	assert_false(has_said(&prog, 50));
+	assert_int_equal(seat_of(p).launches, 0);
+	set_shut(p, ~1ull, RF_GATE_STANDING); /* everybody else */
+	assert_int_equal(said(&prog), 'r');
+	assert_true(launches_again(p));
+	set_shut(p, 1, now_ns() + 3600 * 1000 * MS);
+	assert_true(waits(p, 1));
+	launches = seat_of(p).launches;
+	pause_ms(50);
+	assert_int_equal(seat_of(p).launches, launches);
+	set_shut(p, 0, now_ns() + 3600 * 1000 * MS);
+	assert_true(launches_again(p));
+	assert_false(rings(p));
+	/* Beside a host it tells when it begins and ends, as the host itself it does not. */
+	__atomic_store_n(&g->host, 2, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->tell, RF_TELL_BESIDE, __ATOMIC_RELEASE);
+	assert_true(rings(p) || rings(p) || rings(p));
+	__atomic_store_n(&g->host, 1, __ATOMIC_RELAXED);
+	pause_ms(20);
+	assert_false(rings(p));
+	end(&prog);
+	close_pen(p);
+}
+
+static uint32_t host_of(const struct pen *p)
+{
+	return __atomic_load_n(&p->gate->card[0].host, __ATOMIC_RELAXED);
+}
+
+/* Until it is the turn of the process on that seat, and the other one waits for it. */
+static bool has_turn(const struct pen *p, unsigned seat)
+{
+	for (int i = 0; i < 100000; i++) {
+		uint64_t shut = __atomic_load_n(&p->gate->card[0].shut[0], __ATOMIC_RELAXED);
+
+		if (host_of(p) == seat + 1 && shut == 1ull << (1 - seat))
+			return true;
+		usleep(100);
+	}
+	return false;
+}
+
+/* The process on the first seat need not wait for the one on the second: it works, and is shut out hardly ever. As
+ * above, a busy machine has more than one chance. */
+static void must_go_on(const struct pen *p, const char *what)
+{
+	int shut = 0;
+
+	for (int i = 0; i < 5; i++) {
+		uint32_t launches = seat_of(p).launches;
+
+		shut = 0;
+		for (int j = 0; j < 300; j++) {
+			shut += __atomic_load_n(&p->gate->card[0].shut[0], __ATOMIC_RELAXED) & 1;
+			pause_ms(1);
+		}
+		if (shut < 90 && seat_of(p).launches - launches > 20)
+			return;
+	}
+	fail_msg("%s: shut out %d times of 300", what, shut);
+}
+
+/* Alone on its card with burst: what one does not get, the other does. */
+static void processes_of_a_fence_take_turns_and_wait_for_no_dead_one(void **state)
+{
+	static const char *const hows[] = { "plain", "sync", "graph", "streams" };
+	struct pen *p = open_pen(5, 500, true, false);
+	struct prog stays = start(p, "work", "1000", "plain"), other;
+
+	assert_int_equal(said(&stays), 'r');
+	for (int i = 0; i < 8; i++) {
+		other = start(p, "work", "1000", hows[i / 2]);
+		assert_int_equal(said(&other), 'r');
+		assert_true(has_turn(p, 0) && has_turn(p, 1) && has_turn(p, 0));
+		must_get(5, stays.pid, 500, 10, 80, "beside a sibling");
+		must_get(5, other.pid, 500, 10, 80, "the sibling");
+		assert_true(has_turn(p, i % 2)); /* out of turn, or in it */
+		kill(other.pid, SIGSTOP);
+		must_go_on(p, "beside one that is stopped");
+		kill(other.pid, SIGCONT);
+		must_get(5, other.pid, 500, 10, 80, "when it goes on");
+		assert_true(has_turn(p, i % 2));
+		end(&other);
+		if (i & 2) /* in the middle of what it had to say */
+			__atomic_or_fetch(&p->desk->seat[0][1].seq, 1, __ATOMIC_RELEASE);
+		must_go_on(p, "after one was killed");
+	}
+	end(&stays);
+	close_pen(p);
+}
+
 static void litter(struct pen *bad)
 {
 	for (int i = 0; i < 700; i++) {
@@ -1064,6 +1193,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(time_that_was_told_is_not_told_to_the_next_arbiter),
 		cmocka_unit_test(a_gate_that_nobody_hears_at_does_not_stand_open),
 		cmocka_unit_test(one_that_is_killed_anywhere_holds_nobody_up),
+		cmocka_unit_test(who_is_shut_out_waits_though_the_gate_is_open),
+		cmocka_unit_test(processes_of_a_fence_take_turns_and_wait_for_no_dead_one),
 		cmocka_unit_test(garbage_on_a_desk_harms_no_other_fence),
 		cmocka_unit_test(a_process_that_forks_in_the_middle_leaves_no_lock_behind),
 		cmocka_unit_test(when_the_launcher_with_the_arbiter_is_killed_both_programs_go_on),

@@ -23,8 +23,10 @@
 #define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave */
 #define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
-#define FIRM 8		      /* and to forgive one that is not */
+#define FIRM 8		      /* and to be sure of it */
+#define MISSED 3	      /* so many times later it is expected still */
 #define JITTER (300 * RF_US)  /* how late one that is expected may be */
+#define LATE (900 * RF_US)    /* if one is sure of it: it costs nothing when it comes in time */
 #define HOLD (3 * RF_MS)      /* nobody is held off longer for it */
 
 static int64_t least(int64_t a, int64_t b)
@@ -94,26 +96,35 @@ static bool is_there(const struct rf_member *m, unsigned seat)
 	return m->ledger_fd < 0 || rf_ledger_holder(m->ledger_fd, seat) != 0;
 }
 
-/* It began to work: does it do so at regular times? One that did so for long is still expected where it would
- * have come without the one time that it was late or early. */
+/* How far apart two intervals may be and still be alike. */
+static int64_t regular(const struct rf_member *m)
+{
+	return most(m->period / 16, JITTER / 2);
+}
+
+/* It began to work: does it do so at regular times? begun_at follows slowly, since threads wake up late at times
+ * and are in step again the next time; and who did so for long is still expected where it would have come
+ * without the one time that it was too late or too early. Some that we did not see, or that it left out, do
+ * not matter. */
 static void began(struct rf_member *m, int64_t at)
 {
-	int64_t interval = at - m->begun_at, off = interval - m->period;
+	int64_t since = at - m->begun_at, times = 1, off;
 
-	if (off < 0)
-		off = -off;
-	if (off <= most(m->period / 16, JITTER / 2)) {
+	if (m->steady >= STEADY)
+		times = most(1, (since + m->period / 2) / m->period);
+	off = since - times * m->period;
+	if (times <= MISSED && off <= regular(m) && off >= -regular(m)) {
 		m->steady += m->steady < FIRM;
-		m->period = (3 * m->period + interval) / 4;
-	} else if (m->steady == FIRM && m->period > JITTER) {
-		m->steady = STEADY;
-		m->begun_at += (interval + m->period / 2) / m->period * m->period;
-		return;
+		m->begun_at += times * m->period + (off > 0 ? off / 4 : off / 2);
+		m->period = most(1, m->period + off / (4 * times));
+	} else if (m->steady >= 2 * STEADY && times <= MISSED) {
+		m->steady -= STEADY;
+		m->begun_at += times * m->period;
 	} else {
 		m->steady = 0;
-		m->period = interval;
+		m->period = most(1, since);
+		m->begun_at = at;
 	}
-	m->begun_at = at;
 }
 
 /* It has had the card to itself since the last look. */
@@ -211,7 +222,7 @@ static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
 	uint64_t sum = 0, finished = 0;
 	uint32_t launches = 0;
-	int64_t used, floor, from = now, said = m->until - (now - passed);
+	int64_t used, floor, from = now, came = 0, said = m->until - (now - passed);
 	bool was_busy = m->busy, waits = false;
 	unsigned asked = 0, first;
 
@@ -223,24 +234,32 @@ static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 	for (unsigned i = 0; i < top; i++) {
 		unsigned seat = (first + i) % top;
 		struct rf_desk_seat s = { 0 };
+		bool busy;
 
 		rf_desk_read(&m->desk->seat[m->card][seat], &s);
 		bound(&s, (uint64_t)now);
 		sum += seat_ns(&s, (uint64_t)now);
 		finished += s.gpu_ns;
 		launches += s.launches;
-		if (s.busy_from && now < (int64_t)s.busy_until + OVERDUE) {
+		busy = s.busy_from && now < (int64_t)s.busy_until + OVERDUE;
+		if (top > 1 && !m->spatial)
+			rf_siblings_see(&m->among, seat, &s, seat_ns(&s, (uint64_t)now), busy, now,
+					passed);
+		if (busy) {
 			m->busy = true;
 			m->until = most(m->until, (int64_t)s.busy_until);
 			from = least(from, (int64_t)s.busy_from);
+		} else if (!s.busy_from && now - (int64_t)s.busy_until < passed) {
+			came = came ? least(came, (int64_t)s.busy_until) : (int64_t)s.busy_until;
 		}
 		if (s.waiting && !waits && asked++ < ASKED)
 			waits = is_there(m, seat);
 	}
 	if (was_busy && !m->busy)
 		m->idle_at = now;
-	if (!was_busy && m->busy)
-		began(m, from);
+	/* What is short may have come and gone since the last look. */
+	if (!was_busy && (m->busy || came))
+		began(m, m->busy ? from : least(came, now));
 	note_batch(m, finished, launches, now);
 	floor = rent(m, kept, was_busy, waits, said, passed, now);
 	used = believe(m, sum, finished, was_busy || m->busy, passed, floor);
@@ -302,8 +321,10 @@ static void charge(struct rf_card_state *c, int64_t now)
 			__atomic_store_n(&m->gate->gpu_ns, (uint64_t)m->used, __ATOMIC_RELAXED);
 	}
 	for (; now - c->halved >= RECENT; c->halved += RECENT)
-		for (unsigned i = 0; i < c->n; i++)
+		for (unsigned i = 0; i < c->n; i++) {
 			c->member[i]->recent /= 2;
+			rf_siblings_halve(&c->member[i]->among);
+		}
 	c->last = now;
 }
 
@@ -325,18 +346,34 @@ static void catch_up(struct rf_card_state *c)
 
 /* --- gates --- */
 
+/* Whether one of the fence's processes may come in that could not before. */
+static bool set_shut(struct rf_member *m)
+{
+	struct rf_gate_card *g = m->gate;
+	bool opened = false;
+
+	for (unsigned i = 0; i < RF_SIBLINGS / 64; i++) {
+		opened = opened || (g->shut[i] & ~m->among.shut[i]);
+		if (g->shut[i] != m->among.shut[i])
+			__atomic_store_n(&g->shut[i], m->among.shut[i], __ATOMIC_RELAXED);
+	}
+	if (g->host != m->among.host)
+		__atomic_store_n(&g->host, m->among.host, __ATOMIC_RELAXED);
+	return opened;
+}
+
 static void set_gate(struct rf_member *m, uint64_t until, int64_t depth, uint32_t tell,
 		     void (*woken)(struct rf_gate_card *g))
 {
 	struct rf_gate_card *g = m->gate;
 	uint64_t before = g->open_until;
+	bool opened = set_shut(m);
 
 	__atomic_store_n(&g->depth_us, (uint32_t)(depth / RF_US), __ATOMIC_RELAXED);
 	__atomic_store_n(&g->tell, tell, __ATOMIC_RELEASE);
-	if (before == until)
-		return;
-	__atomic_store_n(&g->open_until, until, __ATOMIC_RELEASE);
-	if (until > before) {
+	if (before != until)
+		__atomic_store_n(&g->open_until, until, __ATOMIC_RELEASE);
+	if (until > before || (opened && until)) {
 		__atomic_add_fetch(&g->turn, 1, __ATOMIC_RELEASE);
 		woken(g);
 	}
@@ -409,6 +446,21 @@ static bool light_one_around(const struct rf_card_state *c, const struct rf_memb
 	return false;
 }
 
+static int64_t lateness(const struct rf_member *m)
+{
+	return m->steady == FIRM ? most(JITTER, least(LATE, m->period / 8)) : JITTER;
+}
+
+/* When it should come next. */
+static int64_t due(const struct rf_member *m, int64_t now)
+{
+	int64_t at = m->begun_at + m->period;
+
+	for (int i = 1; i < MISSED && now >= at + lateness(m); i++)
+		at += m->period;
+	return at;
+}
+
 /* Is m around, uses little, comes at regular times, and is not there just now? */
 static bool is_expected(const struct rf_member *m, const struct rf_member *by)
 {
@@ -424,7 +476,7 @@ static int64_t clear_until(const struct rf_card_state *c, const struct rf_member
 		return end;
 	for (unsigned i = 0; i < c->n; i++) {
 		const struct rf_member *e = c->member[i];
-		int64_t at = e->begun_at + e->period;
+		int64_t at = due(e, now);
 
 		if (is_expected(e, m) && at > now && m->batch < HOLD)
 			end = least(end, at - m->batch);
@@ -449,7 +501,8 @@ static void lease(struct rf_card_state *c, struct rf_member *m, int64_t now)
 
 static int64_t grace(const struct rf_card_state *c)
 {
-	return others_want(c, c->holder) ? RF_GRACE : GRACE_ALONE;
+	return others_want(c, c->holder) || rf_siblings_compete(&c->holder->among) ? RF_GRACE
+										   : GRACE_ALONE;
 }
 
 /* A long lease was for as long as nobody else asks. */
@@ -490,16 +543,19 @@ static int64_t held_for(const struct rf_card_state *c, const struct rf_member *n
 		return 0;
 	for (unsigned i = 0; i < c->n; i++) {
 		const struct rf_member *m = c->member[i];
-		int64_t at = m->begun_at + m->period;
+		int64_t at = due(m, now), late = lateness(m);
 
-		if (is_expected(m, next) && now < at + JITTER && at - now < least(next->batch + JITTER / 2, HOLD))
-			return at + JITTER;
+		if (is_expected(m, next) && now < at + late &&
+		    at - now < least(next->batch + JITTER / 2, HOLD))
+			return at + late;
 	}
 	return 0;
 }
 
 static void hand_over(struct rf_card_state *c, struct rf_member *next, int64_t now)
 {
+	bool stays = c->holder == next;
+
 	if (c->holder && c->holder->busy && c->holder != next) {
 		c->leaving = c->holder;
 		c->leave_by = now + PATIENCE;
@@ -513,6 +569,7 @@ static void hand_over(struct rf_card_state *c, struct rf_member *next, int64_t n
 			  : NULL;
 	c->leaving = NULL;
 	lease(c, next, now);
+	next->fresh = !stays;
 }
 
 /* The holder tells when it has no work any more, but not again and again: a program that waits for
@@ -538,17 +595,36 @@ static uint64_t standing(const struct rf_card_state *c, const struct rf_member *
 	return end == INT64_MAX ? RF_GATE_STANDING : (uint64_t)end;
 }
 
-static void write_gates(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g))
+/* Whose turn it is within the fence. Without a lease and without work everybody may come in. */
+static void share_inside(struct rf_member *m, bool holds, int64_t now, int64_t passed)
+{
+	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_RELAXED);
+	unsigned host = m->among.host;
+
+	if (m->spatial)
+		return;
+	rf_siblings_turn(&m->among, holds || wants_card(m) ? top : 0, holds, holds && m->fresh, now,
+			 passed);
+	m->fresh = false;
+	if (m->among.host != host)
+		m->loiters = 0; /* another one may come in, who did not dally */
+}
+
+static void write_gates(struct rf_card_state *c, int64_t now, int64_t passed,
+			void (*woken)(struct rf_gate_card *g))
 {
 	for (unsigned i = 0; i < c->n; i++) {
 		struct rf_member *m = c->member[i];
-		bool light = light_one_around(c, m, now);
+		bool holds = m == c->holder;
+		bool light = light_one_around(c, m, now) || rf_siblings_light(&m->among);
 		int64_t depth = light ? RF_DEPTH_SHORT : RF_DEPTH;
 
+		share_inside(m, holds, now, passed);
 		if (m == c->leaving)
 			set_gate(m, 0, depth, RF_TELL_END, woken);
-		else if (m == c->holder)
-			set_gate(m, (uint64_t)m->lease_end, depth, tell_end(c, m, now), woken);
+		else if (holds)
+			set_gate(m, (uint64_t)m->lease_end, depth,
+				 tell_end(c, m, now) | rf_siblings_tell(&m->among, now), woken);
 		else if (!wants_card(m) && !m->resting)
 			set_gate(m, standing(c, m, now), depth, RF_TELL_BEGIN, woken);
 		else
@@ -611,6 +687,8 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 		next = least(next, c->held_until);
 	if (h && !(h->gate->tell & RF_TELL_END))
 		next = least(next, h->tell_at);
+	if (h)
+		next = least(next, rf_siblings_when(&h->among, now));
 	if (h && wants_card(h)) /* it may be done and not say so; or still have to say what it launched since */
 		next = least(next, most(h->until, now) + STALE);
 	if (h && !wants_card(h))
@@ -622,6 +700,7 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 
 int64_t rf_turns(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_gate_card *g))
 {
+	int64_t passed = now - c->last;
 	struct rf_member *next;
 
 	charge(c, now);
@@ -629,6 +708,7 @@ int64_t rf_turns(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_g
 	if (c->leaving && !c->leaving->busy)
 		c->leaving = NULL;
 	if (c->n == 1 && c->member[0]->share >= 1000 && !c->member[0]->spatial) {
+		rf_siblings_turn(&c->member[0]->among, 0, true, false, now, passed);
 		set_gate(c->member[0], RF_GATE_FREE, RF_DEPTH, 0, woken);
 		return INT64_MAX;
 	}
@@ -639,7 +719,7 @@ int64_t rf_turns(struct rf_card_state *c, int64_t now, void (*woken)(struct rf_g
 	next = best(c);
 	if (!keeps(c, next, now))
 		hand_over(c, next, now);
-	write_gates(c, now, woken);
+	write_gates(c, now, passed, woken);
 	return when(c, now);
 }
 
