@@ -240,7 +240,7 @@ static void select_itself(struct ask *a, struct rf_sched_term *ret)
 /* What a tenant may do to make it hard. */
 enum hard {
 	PLAIN,
-	SHAPES,		/* each pod asks for another amount of CPU */
+	SHAPES,		/* each pod asks for another amount of memory */
 	SELECTORS,	/* 1,000 of them */
 	APART,		/* anti-affinity by host within each of 1,000 applications */
 	APART_EACH,	/* each pod with an anti-affinity of its own */
@@ -254,7 +254,7 @@ static const char *const hard_names[HARDS] = { "all alike",		      "each another
 static void harden(struct ask *a, size_t i, enum hard h)
 {
 	if (h == SHAPES)
-		a->p.cpu_milli = 1000 + (int64_t)i % 100000;
+		a->p.memory += (int64_t)i << 12;
 	if (h == SELECTORS) {
 		snprintf(a->number, sizeof(a->number), "rack-%zu", i % 1000);
 		a->selector = (struct rf_sched_pair){ RF_LIT("rack"), rf_str(a->number) };
@@ -697,15 +697,15 @@ static const struct reclaim reclaims[] = {
 	{ "reclaim one card of 4,000 running (500 nodes)", 500, 1, 1, 1, PLAIN, PLAIN, 0, 0, 20 },
 	{ "... of 4,000 running, each another shape", 500, 1, 1, 1, SHAPES, SHAPES, 0, 0, 20 },
 	{ "... of 4,000 running with anti-affinity each", 500, 1, 1, 1, APART_EACH, APART_EACH, 0, 0, 20 },
-	{ "... of 4,000 running, 1,000 budgets, all but none used up", 500, 1, 1, 1, APART_EACH, PLAIN, 1000, 0, 20 },
-	{ "... of 4,000 running, 1,000 budgets, none lets anything go", 500, 1, 1, 1, APART, PLAIN, 1000, 0, 20 },
+	{ "... of 4,000 running, 1,000 of them under budgets that are used up", 500, 1, 1, 1, APART_EACH, PLAIN, 1000, 0, 20 },
+	{ "... of 4,000 running, all under 1,000 budgets that are used up: no plan", 500, 1, 1, 1, APART, PLAIN, 1000, 0, 20 },
 	{ "reclaim one card of 8,000 running (1,000 nodes)", 1000, 1, 1, 1, PLAIN, PLAIN, 0, 0, 100 },
 	{ "reclaim 8 cards on one of 1,000 nodes, 8,000 running", 1000, 1, 1, 8, PLAIN, PLAIN, 0, 0, 100 },
 	{ "... each another shape", 1000, 1, 1, 8, SHAPES, SHAPES, 0, 0, 100 },
 	{ "reclaim for a gang of 8 pods of 8 cards, 1,000 nodes, 8,000 running", 1000, 1, 8, 8, PLAIN, PLAIN, 0, 0, 100 },
 	{ "reclaim for a gang of 250 pods of 8 cards (2,000 cards) from 500 pods of 8", 500, 8, 250, 8, PLAIN, PLAIN, 0, 0, 1000 },
 	{ "... from 4,000 pods of 1 card, up to 4,096 victims", 500, 1, 250, 8, PLAIN, PLAIN, 0, 4096, 1000 },
-	{ "... from 4,000 pods of 1 card, 256 victims at most (the default)", 500, 1, 250, 8, PLAIN, PLAIN, 0, 0, 1000 },
+	{ "... from 4,000 pods of 1 card, as many victims as the default allows", 500, 1, 250, 8, PLAIN, PLAIN, 0, 0, 1000 },
 	{ "... from 4,000 different pods of 1 card, up to 4,096 victims", 500, 1, 250, 8, SHAPES, SHAPES, 0, 4096, 1000 },
 	{ "... of 250 pods with anti-affinity, from 4,000 different pods", 500, 1, 250, 8, APART_EACH, APART, 0, 4096, 1000 },
 };
@@ -733,7 +733,7 @@ static void grow(struct world *w)
 			queue_above(w, org, "");
 		if (i % 10 == 0)
 			queue_above(w, team, org);
-		tenant(w, leaf_names[i], team, 2);
+		tenant(w, leaf_names[i], team, 0);
 	}
 }
 
@@ -754,7 +754,7 @@ static void admissions(size_t n_nodes, bool shapes, const char *what, double goa
 	struct rf_core_decision *d;
 	struct world w;
 	struct ask a;
-	int64_t start, told;
+	int64_t start, told, began;
 	double rate;
 	char goals[32] = "";
 
@@ -769,6 +769,7 @@ static void admissions(size_t n_nodes, bool shapes, const char *what, double goa
 	}
 	told = now_ns() - start;
 	start = now_ns();
+	began = w.now;
 	while (done < 50000 && now_ns() - start < PATIENCE_NS) {
 		n = decide(&w, &d);
 		for (size_t i = 0; i < n; i++) {
@@ -782,7 +783,7 @@ static void admissions(size_t n_nodes, bool shapes, const char *what, double goa
 			continue;
 		if (first == done)
 			die("admissions: nothing runs and nothing starts");
-		w.now += 3;
+		w.now = began + (now_ns() - start) / 1000000; /* as fast as it can */
 		queued(&a, order[first], shapes);
 		gone(&w, &a, order[first++]);
 	}

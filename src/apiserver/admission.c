@@ -2,6 +2,7 @@
 
 #include "apiserver/policies.h"
 #include "apiserver/quota.h"
+#include "tenant/admit.h"
 #include "tenant/tenant.h"
 
 static const char SYSTEM_NAMESPACES[] = "default kube-system kube-node-lease ringfence-system";
@@ -118,7 +119,8 @@ int rf_admit_create(struct rf_req *r, const struct rf_kind *k, struct rf_json *o
 int rf_admit_update(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 		    struct rf_json *o, struct rf_err *err)
 {
-	if (admit(r, k, old, o, err) < 0)
+	if (admit(r, k, old, o, err) < 0 ||
+	    (rf_kind_is(k, "pods") && rf_tenant_admit_change(old, o, err) < 0))
 		return refuse(k, o, r->a, err);
 	return rf_policies_judge(r, "UPDATE", old, o, err);
 }

@@ -612,6 +612,29 @@ static void a_node_writes_only_what_is_its_own(void **state)
 
 /* --- queues, gangs, budgets ------------------------------------------------------------------- */
 
+static int try_queue_status(const char *resource, struct rf_err *err)
+{
+	return rf_kube_patch(w.admin, &w.a, RF_LIT("/apis/ringfence.io/v1alpha1/queues/org/status"), RF_PATCH_MERGE,
+			     rf_json_make(&w.a, "{'status':{'resources':[%j]}}", rf_json_make(&w.a, resource)), NULL, err);
+}
+
+static void queue_status_is_checked(void)
+{
+	const struct rf_json *cards = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(try_queue_status("{'name':'cards','used':1,'guaranteed':4,'fair':4,'limit':8,'wanted':3}", &err), err);
+	cards = rf_json_item(rf_json_at(world_get(&w, "/apis/ringfence.io/v1alpha1/queues/org"), "status", "resources"), 0);
+	assert_int_equal(rf_json_int(rf_json_at(cards, "limit"), -1), 8);
+	assert_int_equal(rf_json_int(rf_json_at(cards, "wanted"), -1), 3);
+	assert_int_equal(try_queue_status("{'name':'cards','wanted':-1}", &err), -RF_INVALID);
+	assert_non_null(strstr(err.msg, "status.resources.wanted"));
+	assert_int_equal(try_queue_status("{'name':'cards','limit':'8'}", &err), -RF_INVALID);
+	assert_non_null(strstr(err.msg, "status.resources.limit"));
+	assert_int_equal(try_queue_status("{'name':'cards','debt':1}", &err), -RF_INVALID);
+	assert_non_null(strstr(err.msg, "there is no such field"));
+}
+
 static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **state)
 {
 	static const struct {
@@ -626,14 +649,14 @@ static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **sta
 		{ "queues", "Queue", "g", "{'resources':[{'name':'cards','guaranteed':2,'limit':1}]}",
 		  "guaranteed: must not be more than limit" },
 		{ "namespaces/default/podgroups", "PodGroup", "train",
-		  "{'minMember':4,'queue':'org','topologyKey':'example.com/rack','preemptible':false,'minRunSeconds':60,"
-		  "'runLimitSeconds':3600}",
+		  "{'minMember':4,'queue':'org','topologyKey':'example.com/rack','preemptible':false,'minRunSeconds':60}",
 		  NULL },
 		{ "namespaces/default/podgroups", "PodGroup", "a", "{'minMember':0}", "spec.minMember" },
 		{ "namespaces/default/podgroups", "PodGroup", "b", "{'minMember':'4'}", "spec.minMember" },
 		{ "namespaces/default/podgroups", "PodGroup", "c", "{'preemptible':'no'}", "spec.preemptible" },
 		{ "namespaces/default/podgroups", "PodGroup", "d", "{'topologyKey':'a/b/c'}", "spec.topologyKey" },
-		{ "namespaces/default/podgroups", "PodGroup", "e", "{'runLimitSeconds':-1}", "spec.runLimitSeconds" },
+		{ "namespaces/default/podgroups", "PodGroup", "e", "{'runLimitSeconds':1}", "spec.runLimitSeconds: Invalid value: there is no such field" },
+		{ "namespaces/default/podgroups", "PodGroup", "long", "{'minRunSeconds':3601}", "spec.minRunSeconds" },
 		{ "namespaces/default/podgroups", "PodGroup", "f.g", "{}", "metadata.name" },
 		{ "namespaces/default/podgroups", "PodGroup", "h", "{'min':1}", "spec.min: Invalid value" },
 	};
@@ -657,6 +680,7 @@ static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **sta
 		if (strstr(err.msg, rows[i].says) == NULL)
 			fail_msg("%s: %s", rows[i].says, err.msg);
 	}
+	queue_status_is_checked();
 	/* Nobody comes with a status of his own. */
 	assert_null(rf_json_at(world_get(&w, "/apis/ringfence.io/v1alpha1/namespaces/default/podgroups/train"), "status"));
 }

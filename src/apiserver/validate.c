@@ -240,6 +240,9 @@ static int validate_queue(struct rf_arena *a, const struct rf_json *old, const s
 static int validate_podgroup(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
 			     struct rf_err *err)
 {
+	/* What it says decides who is charged and who may be evicted; pods run by it. */
+	if (old != NULL && same(old, o, "spec", err) < 0)
+		return -err->code;
 	return rf_validate_podgroup(o, err);
 }
 

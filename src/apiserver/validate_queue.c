@@ -3,7 +3,6 @@
 
 #include "tenant/tenant.h"
 
-#define SECONDS_MAX 1000000000
 #define MEMBERS_MAX 100000
 #define WEIGHT_MAX 1000000
 
@@ -88,10 +87,12 @@ static int check_queue_status(const struct rf_json *s, struct rf_err *err)
 
 		if (!rf_json_is(o, RF_JSON_OBJECT) || rf_json_str_at(o, "name").n == 0)
 			return rf_fail(err, RF_INVALID, "status.resources[%zu].name: Required value", i);
-		if (only(o, "status.resources", "name used guaranteed fair", err) < 0 ||
+		if (only(o, "status.resources", "name used guaranteed fair limit wanted", err) < 0 ||
 		    check_int(o, "status.resources", "used", 0, INT64_MAX, err) < 0 ||
 		    check_int(o, "status.resources", "guaranteed", 0, INT64_MAX, err) < 0 ||
-		    check_int(o, "status.resources", "fair", 0, INT64_MAX, err) < 0)
+		    check_int(o, "status.resources", "fair", 0, INT64_MAX, err) < 0 ||
+		    check_int(o, "status.resources", "limit", 0, INT64_MAX, err) < 0 ||
+		    check_int(o, "status.resources", "wanted", 0, INT64_MAX, err) < 0)
 			return -err->code;
 	}
 	return 0;
@@ -153,12 +154,11 @@ int rf_validate_podgroup(const struct rf_json *o, struct rf_err *err)
 		return rf_fail(err, RF_INVALID,
 			       "metadata.name: Invalid value: must be lower-case letters, digits and -, at "
 			       "most 63: pods carry it as a label");
-	if (only(spec, "spec", "minMember queue topologyKey preemptible minRunSeconds runLimitSeconds", err) < 0 ||
+	if (only(spec, "spec", "minMember queue topologyKey preemptible minRunSeconds", err) < 0 ||
 	    check_int(spec, "spec", "minMember", 1, MEMBERS_MAX, err) < 0 ||
 	    check_name(spec, "spec", "queue", err) < 0 || check_topology(spec, err) < 0 ||
 	    check_bool(spec, "spec", "preemptible", err) < 0 ||
-	    check_int(spec, "spec", "minRunSeconds", 0, SECONDS_MAX, err) < 0 ||
-	    check_int(spec, "spec", "runLimitSeconds", 0, SECONDS_MAX, err) < 0)
+	    check_int(spec, "spec", "minRunSeconds", 0, RF_MIN_RUN_SECONDS_MAX, err) < 0)
 		return -err->code;
 	return check_group_status(get(o, "status"), err);
 }

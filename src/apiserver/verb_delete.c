@@ -43,8 +43,11 @@ static int fill(struct rf_req *r, const struct rf_json *o, struct options *ret, 
 	ret->how.may_force = may_force(r);
 	ret->uid = rf_json_str_at(o, "preconditions", "uid");
 	ret->rv = rf_json_str_at(o, "preconditions", "resourceVersion");
-	if (rf_str_is(rf_json_str(rf_json_item(dry, 0)), "All"))
+	for (size_t i = 0; i < rf_json_len(dry); i++) {
+		if (!rf_str_is(rf_json_str(rf_json_item(dry, i)), "All"))
+			return rf_fail(err, RF_INVALID, "dryRun[%zu]: Unsupported value: supported values: \"All\"", i);
 		r->dry_run = true;
+	}
 	return read_grace(r, o, &ret->how.grace_s, err);
 }
 

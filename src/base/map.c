@@ -6,7 +6,7 @@
 
 #define ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
 
-static void sipround(uint64_t v[4])
+static inline __attribute__((always_inline)) void sipround(uint64_t v[4])
 {
 	v[0] += v[1];
 	v[1] = ROTL(v[1], 13) ^ v[0];

@@ -32,17 +32,30 @@ static const struct rf_json *amount_of(const struct rf_json *list, struct rf_str
 	return NULL;
 }
 
-/* From the status; what it does not say, from the spec. -1: neither does. */
+static bool is_cpu(struct rf_str resource)
+{
+	return rf_str_is(resource, "cpu");
+}
+
+static int64_t read_amount(const struct rf_json *v, bool milli)
+{
+	int64_t n = -1;
+
+	if (v->type != RF_JSON_NUMBER && v->type != RF_JSON_STRING)
+		return -1;
+	return (milli ? rf_quantity_milli(v->text, &n, NULL) : rf_quantity_value(v->text, &n, NULL)) < 0 ? -1 : n;
+}
+
+/* From the status; what it does not say, from the spec, which counts CPU in cores and not in thousandths.
+ * -1: neither does. */
 static int64_t amount(const struct rf_json *q, struct rf_str name, const char *field)
 {
 	const struct rf_json *v = amount_of(rf_json_at(q, "status", "resources"), name, field);
-	int64_t n = -1;
 
-	if (v == NULL)
-		v = amount_of(rf_json_at(q, "spec", "resources"), name, field);
-	if (v == NULL || (v->type != RF_JSON_NUMBER && v->type != RF_JSON_STRING) || rf_quantity_value(v->text, &n, NULL) < 0)
-		return -1;
-	return n;
+	if (v != NULL)
+		return read_amount(v, false);
+	v = amount_of(rf_json_at(q, "spec", "resources"), name, field);
+	return v != NULL ? read_amount(v, is_cpu(name)) : -1;
 }
 
 static void set_amount(struct rf_arena *a, struct rf_json *to, const char *field, int64_t n)
@@ -273,6 +286,8 @@ static void write_amounts(struct rf_arena *a, struct rf_json *row, const struct 
 
 		if (v != NULL && is_bytes(name))
 			rf_json_set_str(a, row, fields[i], rf_quantity_bytes(a, rf_json_int(v, 0)));
+		else if (v != NULL && is_cpu(name))
+			rf_json_set_str(a, row, fields[i], rf_quantity_format_milli(a, rf_json_int(v, 0)));
 		else if (v != NULL)
 			rf_json_set_int(a, row, fields[i], rf_json_int(v, 0));
 	}

@@ -510,7 +510,7 @@ const struct rf_verb RF_VERB_SIMULATE = {
 		   "\n"
 		   "CHANGES, separated by commas: nodes+=10:h100x8, weight:TENANT=3, guaranteed:TENANT:cards=16 (also limit,\n"
 		   "lending, borrowing; also cards/MODEL, share-bytes and so on), reclaim=guarantee|fair, half-life=HOURS,\n"
-		   "reserve-after=MINUTES, reserve-cards=CARDS. With --log, who comes and runs how long is as logged, and\n"
+		   "reserve-after=MINUTES, reserve-cards=CARDS, min-run=MINUTES. With --log, who comes and runs how long is as logged, and\n"
 		   "both columns are decided anew.",
 	RF_VERB_OPTS(OPTS),
 	.run = run,

@@ -221,10 +221,13 @@ static void a_table_has_a_row_per_queue_and_resource_in_use(void **state)
 	   "'fair':4,'limit':8,'used':1,'debt':0,'wanted':3}]");
 	rows = rf_explain_queue_rows(
 		&a, rf_explain_queues(&a, rf_json_make(&a, "[{'metadata':{'name':'q'},'status':{'usage':4000000,'resources':[{"
-							   "'name':'cards','used':1},{'name':'memory','used':1048576}]}}]")));
+							   "'name':'cards','used':1},{'name':'memory','used':1048576},{'name':'cpu','used':1500,"
+							   "'wanted':2000}]},'spec':{'resources':[{'name':'cpu','limit':4}]}}]")));
 	is(&a, rows,
 	   "[{'queue':'q','weight':1,'pending':0,'running':0,'usage':'1h06m','resource':'cards','used':1},{'queue':' ',"
-	   "'weight':' ','pending':' ','running':' ','usage':' ','position':' ','resource':'memory','used':'1Mi'}]");
+	   "'weight':' ','pending':' ','running':' ','usage':' ','position':' ','resource':'memory','used':'1Mi'},"
+	   "{'queue':' ','weight':' ','pending':' ','running':' ','usage':' ','position':' ','resource':'cpu','limit':'4',"
+	   "'used':'1500m','wanted':'2'}]");
 }
 
 static void a_tree_that_is_none_does_no_harm(void **state)

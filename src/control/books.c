@@ -2,6 +2,8 @@
  * of them; and the status of PodGroups and Queues that says so. */
 #include "control/private.h"
 
+#include "tenant/foreign.h"
+
 #define GROUPS_MAX 64 /* written per turn */
 #define QUEUES_MAX 64
 
@@ -80,18 +82,23 @@ static void track_free(struct track *t)
 	free(t);
 }
 
+/* As the core takes it: the group's word before the pod's, and nobody is counted in a queue of somebody else. */
 static struct rf_str queue_of(struct rf_placer *p, const struct rf_sched_pod *pod)
 {
-	const struct rf_json *group = NULL, *ns = NULL;
+	const struct rf_json *ns = p->cluster.get(p->cluster.ctx, &RF_NAMESPACES, RF_STR_EMPTY, pod->ns);
+	const struct rf_json *group = pod->group.n > 0 ?
+					      p->cluster.get(p->cluster.ctx, &RF_PODGROUPS, pod->ns, pod->group) :
+					      NULL;
+	struct rf_str tenant = ns != NULL ? rf_kube_label(ns, RF_TENANT_LABEL) : RF_STR_EMPTY;
+	struct rf_str wanted = rf_json_str_at(group, "spec", "queue");
 
-	if (pod->queue.n > 0)
-		return pod->queue;
-	if (pod->group.n > 0)
-		group = p->cluster.get(p->cluster.ctx, &RF_PODGROUPS, pod->ns, pod->group);
-	if (rf_json_str_at(group, "spec", "queue").n > 0)
-		return rf_json_str_at(group, "spec", "queue");
-	ns = p->cluster.get(p->cluster.ctx, &RF_NAMESPACES, RF_STR_EMPTY, pod->ns);
-	return ns != NULL ? rf_kube_label(ns, RF_TENANT_LABEL) : RF_STR_EMPTY;
+	if (wanted.n == 0)
+		wanted = pod->queue;
+	if (wanted.n == 0 || tenant.n == 0)
+		return tenant;
+	return rf_queue_is_of(p->cluster.get(p->cluster.ctx, &RF_QUEUES, RF_STR_EMPTY, wanted), tenant) ?
+		       wanted :
+		       RF_STR_EMPTY;
 }
 
 static struct track *track_of(struct rf_placer *p, const struct rf_sched_pod *pod)
@@ -271,6 +278,17 @@ bool rf_books_write_groups(struct rf_placer *p)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
+/* No limit: nothing is said of one. */
+static struct rf_json *amount_of(struct rf_arena *a, struct rf_str name, const struct rf_queue_view *v)
+{
+	struct rf_json *o = rf_json_make(a, "{'name':%S,'used':%D,'guaranteed':%D,'fair':%D,'wanted':%D}", name,
+					 v->used, v->guaranteed, v->fair, v->wanted);
+
+	if (v->limit != RF_QUEUE_NO_LIMIT)
+		rf_json_set_int(a, o, "limit", v->limit);
+	return o;
+}
+
 static struct rf_json *amounts(struct rf_placer *p, struct rf_arena *a, const struct rf_json *queue)
 {
 	struct rf_queues *qs = rf_core_queues(p->core);
@@ -286,9 +304,7 @@ static struct rf_json *amounts(struct rf_placer *p, struct rf_arena *a, const st
 		if (resource < 0)
 			continue;
 		rf_queue_view(qs, q, resource, p->now_ms, &v);
-		rf_json_push(a, list,
-			     rf_json_make(a, "{'name':%S,'used':%D,'guaranteed':%D,'fair':%D}", name, v.used,
-					  v.guaranteed, v.fair));
+		rf_json_push(a, list, amount_of(a, name, &v));
 	}
 	return list;
 }

@@ -316,21 +316,17 @@ static bool carry_release(struct carry *t, const struct rf_core_decision *d)
 	return !is_unknown(rc);
 }
 
-/* The core's words begin with what it is. */
-static const char *kind_of_eviction(struct rf_str reason)
-{
-	if (rf_str_contains(reason, RF_LIT("higher priority")))
-		return "Preempted";
-	if (rf_str_contains(reason, RF_LIT("level=group")))
-		return "GangIncomplete";
-	return "Reclaimed";
-}
+/* As the event and the condition name it. */
+static const char *const CAUSES[] = { [RF_CORE_NO_CAUSE] = "Evicted",
+				      [RF_CORE_RECLAIMED] = "Reclaimed",
+				      [RF_CORE_PREEMPTED] = "Preempted",
+				      [RF_CORE_INCOMPLETE] = "GangIncomplete" };
 
 static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 {
 	struct rf_hands *h = &t->p->hands;
 	const struct rf_json *pod = pod_of(t->p, d);
-	const char *kind = kind_of_eviction(d->reason);
+	const char *kind = CAUSES[d->cause];
 	struct rf_json *patch = NULL;
 	int rc = 0;
 

@@ -263,13 +263,19 @@ struct rf_json *rf_pod_waits_patch(struct rf_arena *a, const struct rf_json *pod
 
 /* --- eviction ---------------------------------------------------------------------------------- */
 
+/* A pod may ask for as long to end as it likes; who waits for cards that are its own does not wait longer than that. */
+#define GRACE_MOST_S 300
+
 struct rf_json *rf_pod_eviction(struct rf_arena *a, const struct rf_json *pod)
 {
+	int64_t grace = rf_json_int(rf_json_at(pod, "spec", "terminationGracePeriodSeconds"), 30);
+
 	/* The uid makes it this pod's eviction, not that of another of the same name. */
 	return rf_json_make(a,
 			    "{'apiVersion':'policy/v1','kind':'Eviction','metadata':{'name':%S,'namespace':%S},"
-			    "'deleteOptions':{'preconditions':{'uid':%S}}}",
-			    rf_kube_name(pod), rf_kube_namespace(pod), rf_kube_uid(pod));
+			    "'deleteOptions':{'gracePeriodSeconds':%d,'preconditions':{'uid':%S}}}",
+			    rf_kube_name(pod), rf_kube_namespace(pod),
+			    (int)RF_MAX(INT64_C(0), RF_MIN(grace, (int64_t)GRACE_MOST_S)), rf_kube_uid(pod));
 }
 
 struct rf_json *rf_pod_evicted_patch(struct rf_arena *a, const struct rf_json *pod, const char *why,

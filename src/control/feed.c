@@ -80,6 +80,9 @@ void rf_feed_pod(struct rf_placer *p, const struct rf_json *before, const struct
 	if (rf_sched_read_pod(&a, after, &pod, &err) < 0)
 		pod.unsupported = rf_arena_printf(&a, "%s", err.msg);
 	know_better(p, &pod);
+	/* What another scheduler placed counts, and is not ours to evict. */
+	if (pod.node.n > 0 && !rf_pod_is_for_us(after, p->scheduler))
+		pod.pinned = true;
 	if (pod.node.n == 0 && !rf_pod_is_for_us(after, p->scheduler))
 		return;
 	rf_core_put_pod(p->core, &pod, p->now_ms);

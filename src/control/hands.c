@@ -6,36 +6,6 @@ static int get(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_json
 	return rf_kube_get(((struct rf_control *)ctx)->kube, a, path, ret, err);
 }
 
-static int create(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
-		  struct rf_json **ret, struct rf_err *err)
-{
-	return rf_kube_create(((struct rf_control *)ctx)->kube, a, path, object, ret, err);
-}
-
-static int update(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
-		  struct rf_json **ret, struct rf_err *err)
-{
-	return rf_kube_update(((struct rf_control *)ctx)->kube, a, path, object, ret, err);
-}
-
-static int patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patch_type type,
-		 const struct rf_json *body, struct rf_json **ret, struct rf_err *err)
-{
-	return rf_kube_patch(((struct rf_control *)ctx)->kube, a, path, type, body, ret, err);
-}
-
-static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_err *err)
-{
-	return rf_kube_delete(((struct rf_control *)ctx)->kube, a, path, -1, true, err);
-}
-
-static void event(void *ctx, const struct rf_json *about, const char *type, const char *reason,
-		  struct rf_str text)
-{
-	(void)rf_kube_event(((struct rf_control *)ctx)->kube, about, type, reason, "ringfence-control", "%.*s",
-			    RF_STR(text));
-}
-
 /* A gang of a thousand takes longer to write than the lease lasts: it is renewed in between. */
 static bool may(void *ctx)
 {
@@ -45,6 +15,72 @@ static bool may(void *ctx)
 	if (rf_control_leads(c) && age_ms > RF_LEASE_RENEW_MS)
 		(void)rf_lease_step(&c->lease, c->kube, &(struct rf_err)RF_ERR_INIT);
 	return rf_control_leads(c);
+}
+
+/* A write that the server carries out after the lease has ended would meet those of the next leader: each is
+ * given up before. */
+#define CALL_MS 10000
+#define SPARE_MS 1000
+static int begin(struct rf_control *c, struct rf_err *err)
+{
+	int64_t age_ms = 0, left_ms = 0;
+
+	if (!may(c))
+		return rf_fail(err, RF_UNAVAILABLE, "another control leads now");
+	age_ms = (rf_mono_ns(rf_clock_system()) - c->lease.renewed_ns) / 1000000;
+	left_ms = RF_LEASE_S * 1000 - age_ms - SPARE_MS;
+	if (left_ms < SPARE_MS)
+		return rf_fail(err, RF_UNAVAILABLE, "the lease runs out and could not be renewed");
+	rf_kube_set_timeout(c->kube, (int)RF_MIN(left_ms, (int64_t)CALL_MS));
+	return 0;
+}
+
+static int end(struct rf_control *c, int rc)
+{
+	rf_kube_set_timeout(c->kube, CALL_MS);
+	return rc;
+}
+
+static int create(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
+		  struct rf_json **ret, struct rf_err *err)
+{
+	struct rf_control *c = ctx;
+	int rc = begin(c, err);
+
+	return rc < 0 ? rc : end(c, rf_kube_create(c->kube, a, path, object, ret, err));
+}
+
+static int update(void *ctx, struct rf_arena *a, struct rf_str path, const struct rf_json *object,
+		  struct rf_json **ret, struct rf_err *err)
+{
+	struct rf_control *c = ctx;
+	int rc = begin(c, err);
+
+	return rc < 0 ? rc : end(c, rf_kube_update(c->kube, a, path, object, ret, err));
+}
+
+static int patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patch_type type,
+		 const struct rf_json *body, struct rf_json **ret, struct rf_err *err)
+{
+	struct rf_control *c = ctx;
+	int rc = begin(c, err);
+
+	return rc < 0 ? rc : end(c, rf_kube_patch(c->kube, a, path, type, body, ret, err));
+}
+
+static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_err *err)
+{
+	struct rf_control *c = ctx;
+	int rc = begin(c, err);
+
+	return rc < 0 ? rc : end(c, rf_kube_delete(c->kube, a, path, -1, true, err));
+}
+
+static void event(void *ctx, const struct rf_json *about, const char *type, const char *reason,
+		  struct rf_str text)
+{
+	(void)rf_kube_event(((struct rf_control *)ctx)->kube, about, type, reason, "ringfence-control", "%.*s",
+			    RF_STR(text));
 }
 
 static struct rf_informer *informer_of(struct rf_control *c, const struct rf_kube_res *res)

@@ -56,6 +56,7 @@ static void heard_namespace(struct rf_control *c, const struct rf_json *before, 
 	rf_feed_namespace(&c->placer, before, after);
 	if (before != NULL && after != NULL && same_but_status(before, after))
 		return;
+	rf_adoption_all_due(c->adoption);
 	tenant_due(c, before);
 	tenant_due(c, after);
 	/* All are asked about one that is new and nobody's, or that is gone. */
@@ -107,12 +108,16 @@ static void heard_quota(struct rf_control *c, const struct rf_json *before, cons
 static void heard_queue(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_feed_queue(&c->placer, before, after);
+	if (!same_but_status(before, after))
+		rf_adoption_all_due(c->adoption);
 	heard_quota(c, before, after);
 }
 
 static void heard_group(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_feed_group(&c->placer, before, after);
+	if (before != NULL && !same_but_status(before, after))
+		rf_adoption_ours_changed(c->adoption, before);
 }
 
 static void heard_budget(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
@@ -132,6 +137,8 @@ void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_j
 		[RF_I_QUEUES] = { heard_queue, true },	     [RF_I_GROUPS] = { heard_group, true },
 		[RF_I_BUDGETS] = { heard_budget, true },     [RF_I_QUOTAS] = { heard_quota, false },
 		[RF_I_BINDINGS] = { heard_child, false },    [RF_I_ACCOUNTS] = { heard_child, false },
+		[RF_I_CLUSTER_ROLES] = { heard_child, false },
+		[RF_I_CLUSTER_BINDINGS] = { heard_child, false },
 	};
 	const struct rf_control_ear *e = ear;
 	struct rf_control *c = e->c;

@@ -2,7 +2,9 @@
  * the core's events. */
 #include "control/private.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -65,9 +67,22 @@ struct rf_event_log {
 	char path[4096], older[4096 + 2];
 };
 
+/* An operator may have named a device, a folder or a pipe; only a plain file is moved aside. */
+static int move_aside(struct rf_event_log *l, struct rf_err *err)
+{
+	struct stat st;
+
+	if (lstat(l->path, &st) < 0)
+		return errno == ENOENT ? 0 : rf_fail_errno(err, "event log %s", l->path);
+	if (!S_ISREG(st.st_mode))
+		return rf_fail(err, RF_INVALID, "event log %s: not a plain file; name one that may be written",
+			       l->path);
+	return rename(l->path, l->older) < 0 ? rf_fail_errno(err, "move the older event log %s", l->path) : 0;
+}
+
 static int open_file(struct rf_event_log *l, struct rf_err *err)
 {
-	l->fd = open(l->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	l->size = 0;
 	if (l->fd < 0)
 		return rf_fail_errno(err, "event log %s", l->path);
@@ -88,8 +103,7 @@ int rf_event_log_open(const char *path, int64_t most, struct rf_event_log **ret,
 	memcpy(l->older, path, strlen(path));
 	memcpy(l->older + strlen(path), ".1", 3);
 	/* A log begins with all that is there: one of an earlier run would be in its way. */
-	(void)rename(l->path, l->older);
-	if (open_file(l, err) < 0) {
+	if (move_aside(l, err) < 0 || open_file(l, err) < 0) {
 		free(l);
 		return -err->code;
 	}
@@ -114,7 +128,7 @@ void rf_event_log_line(void *log, struct rf_str line)
 	if (l->size > 0 && l->size + (int64_t)line.n > l->most) {
 		close(l->fd);
 		l->fd = -1;
-		if (rename(l->path, l->older) < 0 || open_file(l, NULL) < 0) {
+		if (move_aside(l, NULL) < 0 || open_file(l, NULL) < 0) {
 			complain(l);
 			return;
 		}
@@ -122,6 +136,8 @@ void rf_event_log_line(void *log, struct rf_str line)
 	for (size_t done = 0; done < line.n;) {
 		ssize_t n = write(l->fd, line.p + done, line.n - done);
 
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n < 0) {
 			complain(l);
 			return;

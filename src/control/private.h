@@ -197,6 +197,31 @@ int rf_event_log_open(const char *path, int64_t most, struct rf_event_log **ret,
 void rf_event_log_line(void *log, struct rf_str line);
 void rf_event_log_close(struct rf_event_log *l); /* NULL is fine */
 
+/* --- pod groups of other schedulers (adopt.c) ------------------------------------------------------ */
+
+struct rf_adopt {
+	const struct rf_hands *hands;
+	const struct rf_cluster *cluster; /* get of namespaces, queues and groups */
+	struct rf_map told;		  /* a foreign group's uid -> what was wrong with it when it was last told */
+};
+/* Writes the PodGroup of ringfence that the foreign one means, if it is a tenant's and there is none; deletes the one
+ * that was made from it and says something else, unless it started: the next look makes it. What is wrong with it is an event about it. An error: to be tried again. */
+int rf_adopt_group(struct rf_adopt *d, const struct rf_json *foreign, struct rf_err *err);
+void rf_adopt_forget(struct rf_adopt *d, const struct rf_json *foreign);
+void rf_adopt_done(struct rf_adopt *d);
+
+struct rf_control;
+
+/* Follows them. start: NULL where no such habit is on; never fails, goes on trying. The loop must run to its end
+ * between stop and free. NULL is fine in all of them. */
+struct rf_adoption *rf_adoption_start(struct rf_control *c);
+void rf_adoption_stop(struct rf_adoption *p);
+void rf_adoption_free(struct rf_adoption *p);
+void rf_adoption_all_due(struct rf_adoption *p);
+void rf_adoption_look_again(struct rf_adoption *p); /* for kinds that were not there, now */
+/* One of our own groups changed or went. */
+void rf_adoption_ours_changed(struct rf_adoption *p, const struct rf_json *ours);
+
 /* --- admission reviews of Kubernetes (webhook_review.c, webhook_recent.c) ------------------------ */
 
 /* Pods that were admitted a moment ago and that the informers have yet to show. It only makes refusals
@@ -252,8 +277,6 @@ int rf_webhook_quota(const struct rf_reviewer *r, struct rf_arena *a, const stru
 		     struct rf_str ns, struct rf_err *err);
 
 /* --- the cluster's policies, for the webhook ---------------------------------------------------------- */
-
-struct rf_control;
 
 /* The book, fed by informers of its own (webhook_book.c). start: never fails, goes on trying. The loop
  * must run to its end between stop and free. */
@@ -352,6 +375,8 @@ enum rf_informer_kind {
 	RF_I_QUOTAS,
 	RF_I_BINDINGS,
 	RF_I_ACCOUNTS,
+	RF_I_CLUSTER_ROLES,
+	RF_I_CLUSTER_BINDINGS,
 	RF_I_COUNT
 };
 
@@ -383,10 +408,12 @@ struct rf_control {
 	uint64_t complained_ms; /* when an informer's was logged last, ms of the loop */
 	bool tenants_due; /* all of them */
 	bool some_due, claims_due, pods_due;
+	bool groups_due; /* foreign ones */
 	bool ready, stopping;
 	struct rf_tls *dashboard_tls;
 	struct rf_web *dashboard;
 	struct rf_webhook *webhook;
+	struct rf_adoption *adoption;	/* NULL: no foreign groups */
 	struct rf_bookkeeper *policies; /* for the webhook; NULL: none is served */
 };
 
@@ -399,6 +426,7 @@ void rf_control_fail(struct rf_control *c, const struct rf_err *err); /* ends th
 bool rf_control_tenants(struct rf_control *c);	    /* tenants.c: all of them */
 bool rf_control_some_tenants(struct rf_control *c); /* those in tenants_some */
 bool rf_control_collect(struct rf_control *c);	    /* collect.c */
+bool rf_control_adopt(struct rf_control *c);	    /* adopt.c */
 
 void rf_control_placer(struct rf_control *c); /* gives it hands and eyes (hands.c) */
 int64_t rf_control_now(const struct rf_control *c);

@@ -4,6 +4,7 @@
 
 static const struct rf_kube_res *const child_kinds[] = {
 	&RF_NAMESPACES, &RF_SERVICEACCOUNTS, &RF_ROLEBINDINGS, &RF_RESOURCEQUOTAS, &RF_QUEUES,
+	&RF_CLUSTERROLES, &RF_CLUSTERROLEBINDINGS,
 };
 
 static const struct rf_kube_res *res_of(const struct rf_json *object)
@@ -105,16 +106,36 @@ static bool is_own_queue(const struct rf_tenant *t, struct rf_str name)
 	return t != NULL && rf_str_eq(t->name, name);
 }
 
+/* The role by which its people see its queue, and who they are: of that one name, whatever else is labelled. */
+static size_t drop_queue_role(struct rf_arena *a, struct rf_tenant_plan *p, const struct rf_cluster *c,
+			      struct rf_str tenant)
+{
+	const struct rf_kube_res *const kinds[] = { &RF_CLUSTERROLEBINDINGS, &RF_CLUSTERROLES };
+	size_t n = 0;
+
+	for (size_t i = 0; i < RF_COUNT(kinds); i++) {
+		const struct rf_json *o = c->get(c->ctx, kinds[i], RF_STR_EMPTY, rf_tenant_queue_role(a, tenant));
+
+		if (o == NULL || !rf_str_eq(rf_kube_label(o, RF_TENANT_LABEL), tenant))
+			continue;
+		if (!rf_kube_deleting(o))
+			act(p, RF_ACT_DELETE, kinds[i], o, NULL);
+		n++;
+	}
+	return n;
+}
+
 static void plan_end(struct rf_arena *a, const struct rf_cluster *c, const struct rf_json *tenant,
 		     struct rf_tenant_plan *p)
 {
 	struct rf_str name = rf_kube_name(tenant);
 	size_t namespaces = drop_unwanted(p, c, &RF_NAMESPACES, name, is_wanted, NULL);
 	size_t queues = drop_unwanted(p, c, &RF_QUEUES, name, is_own_queue, NULL);
+	size_t roles = drop_queue_role(a, p, c, name);
 
 	say(p, "Terminating", false, "Deleting",
 	    rf_arena_printf(a, "%zu of its namespaces are still being deleted", namespaces));
-	if (namespaces + queues == 0 && has_finalizer(tenant))
+	if (namespaces + queues + roles == 0 && has_finalizer(tenant))
 		patch_finalizer(a, p, tenant, false);
 }
 

@@ -188,6 +188,7 @@ static void on_work(uv_timer_t *timer)
 	ok &= run_due(c, &c->tenants_due, rf_control_tenants);
 	ok &= run_due(c, &c->some_due, rf_control_some_tenants);
 	ok &= run_due(c, &c->claims_due, rf_control_collect);
+	ok &= run_due(c, &c->groups_due, rf_control_adopt);
 	if (c->pods_due)
 		c->place_ms = INT64_MAX;
 	ok &= run_due(c, &c->pods_due, place);
@@ -264,6 +265,8 @@ static int start_informers(struct rf_control *c, struct rf_err *err)
 		[RF_I_QUEUES] = &RF_QUEUES,	    [RF_I_QUOTAS] = &RF_RESOURCEQUOTAS,
 		[RF_I_BINDINGS] = &RF_ROLEBINDINGS, [RF_I_ACCOUNTS] = &RF_SERVICEACCOUNTS,
 		[RF_I_GROUPS] = &RF_PODGROUPS,	    [RF_I_BUDGETS] = &RF_BUDGETS,
+		[RF_I_CLUSTER_ROLES] = &RF_CLUSTERROLES,
+		[RF_I_CLUSTER_BINDINGS] = &RF_CLUSTERROLEBINDINGS,
 	};
 
 	for (int i = 0; i < RF_I_COUNT; i++) {
@@ -332,6 +335,7 @@ static void on_begin(uv_timer_t *timer)
 	}
 	if (c->webhook != NULL)
 		c->policies = rf_bookkeeper_start(c);
+	c->adoption = rf_adoption_start(c);
 	on_lease(&c->lease_timer);
 }
 
@@ -402,11 +406,13 @@ static void tear_down(struct rf_control *c)
 	rf_web_stop(c->dashboard);
 	rf_webhook_stop(c->webhook);
 	rf_bookkeeper_stop(c->policies);
+	rf_adoption_stop(c->adoption);
 	for (size_t i = 0; i < RF_COUNT(own); i++)
 		uv_close(own[i], NULL);
 	uv_run(&c->loop, UV_RUN_DEFAULT); /* until all of it is closed, the informers' part too */
 	(void)uv_loop_close(&c->loop);
 	rf_bookkeeper_free(c->policies);
+	rf_adoption_free(c->adoption);
 	rf_tls_free(c->dashboard_tls);
 	rf_kube_free(c->kube);
 	rf_placer_done(&c->placer);

@@ -148,7 +148,8 @@ static void a_new_tenant_gets_everything_quota_before_people(void **state)
 	       "patch tenants /team-a, create queues /team-a, create namespaces /team-a, create "
 	       "resourcequotas team-a/ringfence, create serviceaccounts team-a/ringfence-owner, "
 	       "create "
-	       "rolebindings team-a/ringfence-owner",
+	       "rolebindings team-a/ringfence-owner, create clusterroles /ringfence:queue:team-a, create "
+	       "clusterrolebindings /ringfence:queue:team-a",
 	       "Reconciled");
 }
 
@@ -250,6 +251,16 @@ static void objects_as_kubernetes_returns_them_are_left_alone(void **state)
 		"'ringfence.io/tenant':'team-a'}},'spec':{'tenant':'team-a','weight':1,'resources':["
 		"{'name':'cards','limit':1000},{'name':'share-bytes','limit':85899345920}]},"
 		"'status':{'pending':0,'running':0}}",
+		"{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRole','metadata':{'name':"
+		"'ringfence:queue:team-a',%s,'labels':{'app.kubernetes.io/managed-by':'ringfence',"
+		"'ringfence.io/tenant':'team-a'}},'rules':[{'verbs':['get'],'apiGroups':['ringfence.io'],"
+		"'resources':['queues'],'resourceNames':['team-a']}]}",
+		"{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRoleBinding','metadata':{'name':"
+		"'ringfence:queue:team-a',%s,'labels':{'app.kubernetes.io/managed-by':'ringfence',"
+		"'ringfence.io/tenant':'team-a'}},'subjects':[{'kind':'User','apiGroup':"
+		"'rbac.authorization.k8s.io','name':'alice'},{'kind':'ServiceAccount','name':'ci','namespace':"
+		"'build'},{'kind':'ServiceAccount','name':'ringfence-owner','namespace':'team-a'}],'roleRef':"
+		"{'apiGroup':'rbac.authorization.k8s.io','kind':'ClusterRole','name':'ringfence:queue:team-a'}}",
 	};
 
 	for (size_t i = 0; i < RF_COUNT(rows); i++) {
@@ -307,7 +318,8 @@ static void a_namespace_in_use_is_not_taken_but_an_empty_one_is(void **state)
 	       "create queues /team-a, patch namespaces /team-a, create resourcequotas "
 	       "team-a/ringfence, create serviceaccounts team-a/ringfence-owner, create "
 	       "rolebindings "
-	       "team-a/ringfence-owner",
+	       "team-a/ringfence-owner, create clusterroles /ringfence:queue:team-a, create "
+	       "clusterrolebindings /ringfence:queue:team-a",
 	       "Reconciled");
 }
 
@@ -335,7 +347,9 @@ static void a_tenant_that_shrinks_loses_the_namespace(void **state)
 
 	settle(b, tenant(b, "{'namespaces':['x','y']}"));
 	expect(b, tenant(b, "{'namespaces':['x']}"),
-	       "patch rolebindings x/ringfence-owner, delete namespaces /y", "Reconciled");
+	       "patch rolebindings x/ringfence-owner, patch clusterrolebindings /ringfence:queue:team-a, "
+	       "delete namespaces /y",
+	       "Reconciled");
 }
 
 static void a_deleted_tenant_goes_after_its_namespaces(void **state)
@@ -346,11 +360,21 @@ static void a_deleted_tenant_goes_after_its_namespaces(void **state)
 	settle(b, t);
 	rf_json_set_str(&b->a, rf_json_at(t, "metadata"), "deletionTimestamp",
 			RF_LIT("2026-11-15T00:00:00Z"));
-	expect(b, t, "delete namespaces /x, delete queues /team-a", "Deleting");
+	/* Whatever an administrator labelled with the tenant's name stays his. */
+	rf_json_push(&b->a, b->objects,
+		     rf_json_make(&b->a, "{'kind':'ClusterRole','metadata':{'name':'auditor','labels':"
+					 "{'ringfence.io/tenant':'team-a'}}}"));
+	expect(b, t,
+	       "delete namespaces /x, delete queues /team-a, delete clusterrolebindings "
+	       "/ringfence:queue:team-a, delete clusterroles /ringfence:queue:team-a",
+	       "Deleting");
 	rf_json_set_str(&b->a, rf_json_at(thing(b, &RF_NAMESPACES, "", "x"), "metadata"),
 			"deletionTimestamp", RF_LIT("2026-11-15T00:00:00Z"));
 	rf_json_remove(b->objects, 0); /* the queue */
-	expect(b, t, "", "Deleting");
+	expect(b, t,
+	       "delete clusterrolebindings /ringfence:queue:team-a, delete clusterroles "
+	       "/ringfence:queue:team-a",
+	       "Deleting");
 	b->objects = rf_json_array(&b->a);
 	expect(b, t, "patch tenants /team-a", "Deleting");
 }

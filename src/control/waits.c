@@ -4,6 +4,8 @@
 #include "control/private.h"
 
 #define TELL_MAX 32   /* written per turn */
+#define TELL_MS 20    /* and so long: placing must not wait for it */
+#define PAUSE_MS 10   /* in which the loop hears what is new, before more is told */
 #define LOOK_MAX 1024 /* looked at per turn */
 #define RETELL_MS 3000
 
@@ -94,13 +96,19 @@ static void shrink(struct rf_placer *p)
 	p->tell_head = 0;
 }
 
+/* At least one is told. */
+static bool is_late(int told, int64_t end_ns)
+{
+	return told > 0 && rf_mono_ns(rf_clock_system()) >= end_ns;
+}
+
 int64_t rf_wait_tell(struct rf_placer *p)
 {
 	size_t most = RF_MIN(p->tell.n - p->tell_head, (size_t)LOOK_MAX), late = 0;
-	int64_t first = RETELL_MS;
+	int64_t first = RETELL_MS, end = rf_mono_ns(rf_clock_system()) + TELL_MS * INT64_C(1000000);
 	int told = 0;
 
-	for (size_t i = 0; i < most && told < TELL_MAX && p->hands.may(p->hands.ctx); i++) {
+	for (size_t i = 0; i < most && told < TELL_MAX && !is_late(told, end) && p->hands.may(p->hands.ctx); i++) {
 		char *uid = p->tell.at[p->tell_head++];
 		struct memory *m = rf_map_get(&p->told, rf_str(uid));
 		int64_t left = m != NULL && m->told ? m->told_ms + RETELL_MS - p->now_ms : 0;
@@ -127,5 +135,5 @@ int64_t rf_wait_tell(struct rf_placer *p)
 	shrink(p);
 	if (p->tell.n == p->tell_head)
 		return -1;
-	return p->tell.n - p->tell_head <= late ? first : 0;
+	return p->tell.n - p->tell_head <= late ? first : PAUSE_MS;
 }

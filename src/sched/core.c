@@ -56,7 +56,7 @@ struct rf_core *rf_core_new(const struct rf_core_config *config)
 	put_own_queue(c, CO_CLUSTER);
 	put_own_queue(c, CO_LIMBO);
 	c->model_stamp = 1;
-	c->wake_ms = c->plan_wake = INT64_MAX;
+	c->wake_ms = c->plan_wake = c->ahead_wake = INT64_MAX;
 	c->capacity_stale = true;
 	c->scratch = (struct rf_buf)RF_BUF_INIT;
 	return c;
@@ -133,6 +133,7 @@ void rf_core_free(struct rf_core *c)
 {
 	if (c == NULL)
 		return;
+	co_ahead_free(c);
 	while (c->plans.n > 0)
 		co_plan_drop(c, c->plans.at[c->plans.n - 1]);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->pods, s)) != NULL;) {
@@ -144,6 +145,7 @@ void rf_core_free(struct rf_core *c)
 	}
 	rf_vec_clear(&c->todo);
 	rf_vec_clear(&c->paused);
+	rf_vec_clear(&c->flight);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->pods, s)) != NULL;)
 		co_pod_free(c, s->value);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->claims, s)) != NULL;) {

@@ -71,8 +71,16 @@ enum rf_core_verdict {
 	RF_CORE_EVICT,	 /* a running pod goes, for the plan's sake; reason is for its owner */
 };
 
+enum rf_core_cause { /* of an eviction */
+	RF_CORE_NO_CAUSE,
+	RF_CORE_RECLAIMED,  /* ran on what was lent, and who lent it needs it */
+	RF_CORE_PREEMPTED,  /* work of its own queue with a higher priority comes first */
+	RF_CORE_INCOMPLETE, /* its gang could not be completed */
+};
+
 struct rf_core_decision {
 	enum rf_core_verdict verdict;
+	enum rf_core_cause cause;
 	struct rf_str uid, ns, name, tenant; /* the pod */
 	struct rf_str node;
 	bool promised; /* the claim is allocated already: only bind */

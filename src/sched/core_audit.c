@@ -48,13 +48,3 @@ int co_audit(struct rf_core *c, struct rf_err *err)
 		return rf_fail(err, RF_INTERNAL, "%zu holds in the fleet, %zu known of", u.holds, holds);
 	return 0;
 }
-
-size_t rf_core_defragment(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a, struct rf_core_move **ret)
-{
-	(void)c;
-	(void)now_ms;
-	(void)most;
-	(void)a;
-	*ret = NULL;
-	return 0;
-}

@@ -1,9 +1,11 @@
 /* Decisions: in the order in which to carry them out. */
 #include "sched/core_private.h"
 
-#define SWEEP 4096	 /* pods whose reason is looked at again in one go */
+#define SWEEP 256	 /* pods whose reason is looked at again in one go */
+#define SWEEP_MS 20	 /* from one go to the next */
 #define REASONS 20000	 /* nodes that are looked at for reasons in one go */
 #define TRIES 256	 /* in vain, in one go: then others have a word */
+#define SPEAK_MS 3000	 /* while there is no end of trying */
 
 struct out {
 	RF_VEC(struct rf_core_decision) d;
@@ -174,7 +176,7 @@ static void say_evict(struct rf_core *c, struct out *o, struct co_pod *p)
 
 	if (p->seat != NULL)
 		d->node = rf_arena_str(o->a, rf_str(p->seat->name));
-	d->reason = co_why_evict(c, p, o->a);
+	d->reason = co_why_evict(c, p, o->a, &d->cause);
 	co_todo(c, p, CO_ASKED);
 }
 
@@ -238,15 +240,6 @@ static bool give_up_mending(struct rf_core *c)
 	return any;
 }
 
-static void look_ahead(struct rf_core *c)
-{
-	if (c->config.reserve_after_ms == 0 || c->ticks == c->ahead_tick || c->now < c->ahead_ms)
-		return;
-	c->ahead_tick = c->ticks;
-	c->ahead_ms = c->now + 1000;
-	(void)rf_queues_plan_ahead(c->queues, c->now, NULL, NULL);
-}
-
 /* What is decided is said before more is tried in vain than that. */
 static bool enough(const struct out *o, size_t vain, size_t vain_since)
 {
@@ -270,7 +263,7 @@ static void start_all(struct rf_core *c, struct out *o)
 		c->unfinished = enough(o, vain, vain_since);
 		if (c->unfinished)
 			return;
-		look_ahead(c);
+		co_ahead(c);
 		w = rf_queues_next(c->queues, c->now, &members);
 		c->unfinished = w == NULL && o->d.n > 0; /* plans take time */
 		if (c->unfinished)
@@ -294,13 +287,15 @@ static void start_all(struct rf_core *c, struct out *o)
 
 /* --- telling who waits -------------------------------------------------------------------------- */
 
-static void tell(struct rf_core *c, struct out *o, struct co_pod *p)
+static void tell(struct rf_core *c, struct out *o, struct co_pod *p, struct rf_arena *words)
 {
 	uint64_t number;
-	struct rf_str why = co_why(c, p, o->a, &number);
+	struct rf_str why;
 
+	rf_arena_reset(words);
+	why = co_why(c, p, words, &number);
 	if (number != p->told) {
-		say(c, o, p, RF_CORE_WAIT)->reason = why;
+		say(c, o, p, RF_CORE_WAIT)->reason = rf_arena_str(o->a, why);
 		p->told = number;
 		p->told_ms = c->now;
 	}
@@ -309,24 +304,39 @@ static void tell(struct rf_core *c, struct out *o, struct co_pod *p)
 
 static void tell_fresh(struct rf_core *c, struct out *o)
 {
+	rf_auto(arena) words = RF_ARENA_INIT;
+	int64_t every = c->config.tell_ms;
+
+	co_sort_fresh(c);
 	while (c->fresh != NULL && o->d.n < o->most && c->looked < REASONS) {
 		struct co_pod *p = c->fresh;
 
-		if (p->told != 0 && c->now - p->told_ms < CO_TELL_MS) {
+		if (p->told != 0 && (every == 0 || c->now - p->told_ms < every)) {
 			co_waits(c, p, 2); /* heard something a moment ago: with the others */
-			co_tick(c);
+			if (every > 0)
+				co_tick(c);
 		} else {
-			tell(c, o, p);
+			tell(c, o, p, &words);
 		}
 	}
 }
 
-/* Looks again at those who were told, if anything changed since, and not all the time. */
+/* Who was told is looked at again if anything changed since, not all the time, and not all of them at once. */
+static bool sweep_due(const struct rf_core *c)
+{
+	if (c->sweeping)
+		return c->now >= c->sweep_ms;
+	return c->config.tell_ms > 0 && c->told != NULL && c->ticks != c->swept &&
+	       c->now >= c->swept_ms + c->config.tell_ms;
+}
+
 static void tell_again(struct rf_core *c, struct out *o)
 {
+	rf_auto(arena) words = RF_ARENA_INIT;
+
+	if (!sweep_due(c))
+		return;
 	if (!c->sweeping) {
-		if (c->told == NULL || c->ticks == c->swept || c->now < c->swept_ms + CO_TELL_MS)
-			return;
 		c->sweeping = true;
 		c->swept = c->ticks;
 		c->swept_ms = c->now;
@@ -336,9 +346,10 @@ static void tell_again(struct rf_core *c, struct out *o)
 		struct co_pod *p = c->sweep;
 
 		c->sweep = p->wait_next;
-		tell(c, o, p);
+		tell(c, o, p, &words);
 	}
 	c->sweeping = c->sweep != NULL;
+	c->sweep_ms = c->now + SWEEP_MS;
 }
 
 /* --- the interface ------------------------------------------------------------------------------ */
@@ -359,9 +370,11 @@ static void log_decide(struct rf_core *c, const struct out *o, uint64_t ticks, b
 		CO_LOG(c, RF_LOG_DECISION, .decision = o->d.at[i]);
 }
 
-/* Not in the log: when what is marked is settled does not matter but for ties. */
+/* When what is marked is settled may matter for ties, so that a replay does it here, too: most 0 only settles. */
 void co_look(struct rf_core *c)
 {
+	if (anything_marked(c) || c->now >= c->wake_ms)
+		CO_LOG(c, RF_LOG_DECIDE, .most = 0);
 	co_settle(c);
 }
 
@@ -369,16 +382,23 @@ size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_
 		      struct rf_core_decision **ret)
 {
 	struct out o = { .d = RF_VEC_INIT, .a = a, .most = most };
-	bool marked = anything_marked(c) || c->fresh != NULL || c->sweeping || c->unfinished || now_ms >= c->wake_ms;
 	uint64_t ticks = c->ticks;
+	bool marked;
 	size_t n;
 
 	c->now = RF_MAX(c->now, now_ms);
+	marked = anything_marked(c) || c->fresh != NULL || c->unfinished || sweep_due(c) || co_ahead_ready(c) ||
+		 c->now >= c->wake_ms;
 	c->attempts = 64;
 	c->looked = 0;
-	start_all(c, &o);
+	if (!c->unfinished)
+		c->spoke_ms = c->now;
+	if (most > 0)
+		start_all(c, &o);
+	else
+		co_settle(c);
 	/* Where there is no end of trying, reasons have their time, too. */
-	if (o.d.n < most && (!c->unfinished || c->now >= c->spoke_ms + CO_TELL_MS)) {
+	if (o.d.n < most && (!c->unfinished || c->now >= c->spoke_ms + SPEAK_MS)) {
 		c->spoke_ms = c->now;
 		tell_fresh(c, &o);
 		tell_again(c, &o);
@@ -396,12 +416,14 @@ int64_t rf_core_next_ms(const struct rf_core *c, int64_t now_ms)
 {
 	int64_t next = c->wake_ms, start;
 
-	if (anything_marked(c) || c->fresh != NULL || c->sweeping || c->unfinished)
+	if (anything_marked(c) || c->fresh != NULL || c->unfinished)
 		return now_ms;
-	if (c->told != NULL && c->ticks != c->swept)
-		next = RF_MIN(next, c->swept_ms + CO_TELL_MS);
-	if (c->told != NULL && c->config.reserve_after_ms > 0 && c->ticks != c->ahead_tick)
-		next = RF_MIN(next, c->ahead_ms);
+	if (c->sweeping)
+		next = RF_MIN(next, c->sweep_ms);
+	else if (c->told != NULL && c->config.tell_ms > 0 && c->ticks != c->swept)
+		next = RF_MIN(next, c->swept_ms + c->config.tell_ms);
+	if (c->told != NULL && c->config.reserve_after_ms > 0 && (c->ticks != c->ahead_tick || c->ahead_wake < INT64_MAX))
+		next = RF_MIN(next, c->ticks != c->ahead_tick ? c->ahead_ms : RF_MAX(c->ahead_ms, c->ahead_wake));
 	for (size_t i = 0; rf_queues_reserved(c->queues, i, &start) != NULL; i++) {
 		if (start > now_ms)
 			next = RF_MIN(next, start);

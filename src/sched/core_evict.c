@@ -13,16 +13,24 @@ static void clean_flight(struct rf_core *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->flight.n; i++) {
-		if (c->flight.at[i] != NULL && c->flight.at[i]->state == CO_PLACED)
-			c->flight.at[n++] = c->flight.at[i];
+		struct co_pod *p = c->flight.at[i];
+
+		if (p == NULL)
+			continue;
+		p->flies = p->state == CO_PLACED;
+		if (p->flies)
+			c->flight.at[n++] = p;
 	}
 	c->flight.n = n;
 }
 
 void co_fly(struct rf_core *c, struct co_pod *p)
 {
+	if (p->flies)
+		return;
 	if (c->flight.n >= 64 && (c->flight.n & (c->flight.n - 1)) == 0)
 		clean_flight(c);
+	p->flies = true;
 	rf_vec_push(&c->flight, p);
 }
 
@@ -188,7 +196,7 @@ static int64_t allowed(const struct rf_core *c, const struct co_budget *b)
 	return n;
 }
 
-static bool may_go(void *ctx, const struct rf_evict_member *const *go, size_t n)
+bool co_may_go(void *ctx, const struct rf_evict_member *const *go, size_t n)
 {
 	struct rf_core *c = ctx;
 
@@ -227,7 +235,7 @@ static struct rf_evict_world world_of(struct rf_core *c)
 	return (struct rf_evict_world){ .fleet = c->fleet,
 					.queues = c->queues,
 					.members = members_of,
-					.may_go = may_go,
+					.may_go = co_may_go,
 					.gone = gone,
 					.back = back,
 					.ctx = c,
@@ -247,6 +255,7 @@ void co_plan_drop(struct rf_core *c, struct co_plan *p)
 	}
 	if (p->work != NULL)
 		p->work->plan = NULL;
+	c->freed = ~UINT64_C(0); /* others may have been kept off its places */
 	for (size_t i = 0; i < p->plan.n; i++) {
 		struct co_pod *v = p->plan.go[i]->user;
 
@@ -341,11 +350,13 @@ static bool all_hold(struct rf_core *c, const struct co_work *but, struct preten
 {
 	bool good = true;
 
+	c->planning = true;
 	for (size_t i = 0; i < c->plans.n; i++) {
 		ret[i] = (struct pretence){ .plan = NULL };
 		if (c->plans.at[i]->work != but)
 			good = pretend(c, c->plans.at[i], a, &ret[i]) && good;
 	}
+	c->planning = false;
 	return good;
 }
 
@@ -403,6 +414,7 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 		if (!co_ask(c, m->shape, co_models_left(c, w, m), &ask))
 			return false;
 		ask.class = rf_wish_class(c->wishes, m->shape->wish, false);
+		ask.may_kept = co_ahead_may(c, w);
 		if (at->node >= c->by_handle.n || c->by_handle.at[at->node] == NULL || !c->by_handle.at[at->node]->there ||
 		    rf_fleet_take(c->fleet, &ask, at, false, &hold, &err) < 0)
 			return false;
@@ -425,6 +437,20 @@ void co_plans_hide(struct rf_core *c, const struct co_work *w)
 	}
 }
 
+static void wake_at(struct rf_core *c, int64_t ms)
+{
+	c->plan_wake = RF_MIN(c->plan_wake, RF_MAX(ms, c->now + 1));
+	c->wake_ms = RF_MIN(c->wake_ms, c->plan_wake);
+}
+
+/* A plan of it came to nothing: not at once again. */
+static void put_off(struct rf_core *c, struct co_work *w)
+{
+	w->plan_pause = RF_MIN(RF_MAX(w->plan_pause * 2, CO_BACKOFF_MS), CO_BACKOFF_MAX_MS);
+	w->plan_after = c->now + w->plan_pause;
+	wake_at(c, w->plan_after);
+}
+
 bool co_plan_failed(struct rf_core *c, struct co_work *w)
 {
 	struct co_plan *p = w->plan;
@@ -434,6 +460,7 @@ bool co_plan_failed(struct rf_core *c, struct co_work *w)
 	refresh(p);
 	if (p->left > 0)
 		return false;
+	put_off(c, w);
 	co_plan_drop(c, p); /* all went, and still it does not fit: something else came in between */
 	return true;
 }
@@ -451,15 +478,12 @@ static void drop_broken(struct rf_core *c)
 	all_back(c, v, n);
 	rf_fleet_rollback(c->fleet, mark);
 	for (size_t i = n; i-- > 0;) {
-		if (!v[i].good || c->now >= c->plans.at[i]->due)
-			co_plan_drop(c, c->plans.at[i]);
+		/* nothing can start now: if all have gone for it, it was in vain */
+		if (v[i].good && c->plans.at[i]->left > 0 && c->now < c->plans.at[i]->due)
+			continue;
+		put_off(c, c->plans.at[i]->work);
+		co_plan_drop(c, c->plans.at[i]);
 	}
-}
-
-static void wake_at(struct rf_core *c, int64_t ms)
-{
-	c->plan_wake = RF_MIN(c->plan_wake, RF_MAX(ms, c->now + 1));
-	c->wake_ms = RF_MIN(c->wake_ms, c->plan_wake);
 }
 
 /* --- new plans ---------------------------------------------------------------------------------- */
@@ -478,7 +502,7 @@ static bool candidate(struct rf_core *c, const struct co_work *w)
 	if (w->group == NULL && s->planned == c->news + 1 && s->planned_queue == w->queue &&
 	    s->planned_priority == w->first->priority)
 		return false;
-	return rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w);
+	return rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w) || co_ahead_due(c, w);
 }
 
 static bool before(const struct co_work *a, const struct co_work *b)
@@ -560,29 +584,105 @@ static void wake_for_min_runs(struct rf_core *c)
 		wake_at(c, next);
 }
 
+static int64_t cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t m)
+{
+	const struct co_node *n = c->by_handle.at[at->node];
+	int64_t cards = 0;
+
+	for (size_t i = 0; i < at->n; i++)
+		cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
+			 n->slots[at->grants[i].card].model == m;
+	return cards;
+}
+
+/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. */
+static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, int64_t sign)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct co_pod *p = plan->go[i]->user;
+		const struct co_work *w = p->work;
+		struct rf_workload_view v;
+
+		if (w == NULL || w->w == NULL || !w->running)
+			continue;
+		rf_workload_view(w->w, &v);
+		if (v.members == (int64_t)w->n || p == w->first)
+			rf_takes_shift(c->queues, w->w, sign * (v.members == (int64_t)w->n ? 1 : v.members), c->now);
+	}
+}
+
+/* Of which models the cards are is known only now: do the quotas of these leave so many, with the victims gone? */
+static bool models_suffice(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
+{
+	struct rf_workload_view v;
+	bool enough = true;
+
+	if (!c->model_quotas)
+		return true;
+	rf_workload_view(w->w, &v);
+	shift_victims(c, plan, -1);
+	for (size_t m = 0; m < c->n_models && enough; m++) {
+		int64_t need = 0;
+
+		for (size_t i = 0; i < plan->n_places; i++)
+			need += cards_of_model(c, &plan->places[i], m);
+		enough = need == 0 || c->models[m].resource < 0 ||
+			 rf_queues_room(c->queues, v.queue, c->models[m].resource, w->preemptible, c->now) >= need;
+	}
+	shift_victims(c, plan, 1);
+	return enough;
+}
+
+static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, struct co_plan *p)
+{
+	struct rf_evict_world world = world_of(c);
+	struct rf_workload *beside[CO_PLANS_MAX];
+	struct co_gang g;
+
+	/* What is planned for others is theirs in the queues' books, too. */
+	for (size_t i = 0; i < c->plans.n; i++)
+		beside[i] = c->plans.at[i]->work->w;
+	world.beside = beside;
+	world.n_beside = c->plans.n;
+	if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))
+		return false;
+	g.gang.ctx = &g;
+	return rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan);
+}
+
+/* On cards of any models, or else each model by itself. */
+static bool find_plan_of_models(struct rf_core *c, struct co_work *w, struct co_plan *p)
+{
+	uint64_t models = co_models_left(c, w, w->first);
+
+	if (!find_plan(c, w, models, p))
+		return false;
+	if (models_suffice(c, w, &p->plan))
+		return true;
+	for (size_t m = 0; m < c->n_models; m++) {
+		if ((models >> m & 1) && find_plan(c, w, UINT64_C(1) << m, p) && models_suffice(c, w, &p->plan))
+			return true;
+	}
+	return false;
+}
+
 static bool plan_for(struct rf_core *c, struct co_work *w)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
-	struct rf_evict_world world = world_of(c);
 	struct co_plan *p = rf_new(struct co_plan);
 	struct pretence others[CO_PLANS_MAX];
-	struct co_gang g;
 	size_t mark;
 	bool found;
 
 	w->planned = c->news + 1;
 	p->work = w;
-	if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, co_models_left(c, w, w->first), &p->a, &g)) {
-		rf_arena_done(&p->a);
-		free(p);
-		return false;
-	}
-	g.gang.ctx = &g;
 	/* On top of the plans that are open: their victims' places are taken. */
 	count_flight(c);
 	mark = rf_fleet_mark(c->fleet);
 	(void)all_hold(c, w, others, &a);
-	found = rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan);
+	c->planning = true;
+	found = find_plan_of_models(c, w, p);
+	c->planning = false;
 	all_back(c, others, c->plans.n);
 	rf_fleet_rollback(c->fleet, mark);
 	if (!found) {
@@ -643,25 +743,24 @@ void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why)
 			of = of || plan->plan.go[k]->user == p;
 		if (!of)
 			continue;
-		w->plan_pause = RF_MIN(RF_MAX(w->plan_pause * 2, CO_BACKOFF_MS), CO_BACKOFF_MAX_MS);
-		w->plan_after = c->now + w->plan_pause;
-		wake_at(c, w->plan_after);
+		put_off(c, w);
 		co_plan_drop(c, plan);
 	}
 }
 
-struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a)
+struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause)
 {
-	(void)c;
 	for (size_t i = 0; i < c->plans.n; i++) {
 		for (size_t k = 0; k < c->plans.at[i]->plan.n; k++) {
 			if (c->plans.at[i]->plan.go[k]->user != p)
 				continue;
+			*ret_cause = p->by_priority ? RF_CORE_PREEMPTED : RF_CORE_RECLAIMED;
 			return p->by_priority ?
 				       RF_LIT("makes room for work of its own queue with a higher priority. resource=cards level=queue need=0 have=0 help=raise its priority or wait until it can start again") :
 				       RF_LIT("runs on what its queue borrowed, and those to whom it is guaranteed need it. resource=cards level=queue need=0 have=0 help=wait until it can start again or have the guarantee raised");
 		}
 	}
+	*ret_cause = RF_CORE_INCOMPLETE;
 	return rf_arena_printf(a, "group %s could not be completed in time, and half of it is of no use; its pods are evicted. resource=pods level=group need=%lld have=%zu help=create it anew",
 			       p->group != NULL ? p->group->name : "", p->group != NULL ? (long long)p->group->min : 0,
 			       p->group != NULL ? p->group->have : 0);

@@ -251,11 +251,15 @@ void rf_core_put_devices(struct rf_core *c, struct rf_str node, const struct rf_
 
 /* --- capacity --------------------------------------------------------------------------------- */
 
-static void count_slot(struct rf_core *c, const struct co_slot *s, int64_t *sum)
+static void count_slot(const struct rf_core *c, const struct co_slot *s, int64_t *sum, int64_t *cut)
 {
 	const struct co_model *m = &c->models[s->model];
 
 	sum[CO_CARDS]++;
+	for (size_t i = 0; !s->told && i < c->n_models; i++) { /* as it is charged */
+		if (c->models[i].resource >= 0)
+			sum[c->models[i].resource] += c->model_quotas;
+	}
 	if (!s->told)
 		return;
 	if (m->resource >= 0)
@@ -264,11 +268,19 @@ static void count_slot(struct rf_core *c, const struct co_slot *s, int64_t *sum)
 		sum[CO_BYTES] += s->memory;
 		sum[CO_MILLI] += RF_FLEET_MILLI;
 	}
-	for (size_t i = 0; m->gpu != NULL && !s->fixed && i < c->profiles.n; i++) {
-		const struct rf_mig_profile *p = rf_gpu_model_mig(m->gpu, c->profiles.at[i].name);
+	cut[s->model] += !s->fixed;
+}
 
-		if (p != NULL && c->profiles.at[i].resource >= 0)
-			sum[c->profiles.at[i].resource] += p->max;
+/* cut: cards that can be cut, by model. */
+static void count_profiles(const struct rf_core *c, const int64_t *cut, int64_t *sum)
+{
+	for (size_t m = 0; m < c->n_models; m++) {
+		for (size_t i = 0; cut[m] > 0 && c->models[m].gpu != NULL && i < c->profiles.n; i++) {
+			const struct rf_mig_profile *p = rf_gpu_model_mig(c->models[m].gpu, c->profiles.at[i].name);
+
+			if (p != NULL && c->profiles.at[i].resource >= 0)
+				sum[c->profiles.at[i].resource] += cut[m] * p->max;
+		}
 	}
 }
 
@@ -286,7 +298,7 @@ static uint64_t gone_and_held(const struct co_node *n)
 
 void co_capacity(struct rf_core *c)
 {
-	int64_t sum[RF_QUEUE_RES_MAX] = { 0 };
+	int64_t sum[RF_QUEUE_RES_MAX] = { 0 }, cut[RF_FLEET_MODELS_MAX] = { 0 };
 	struct rf_err err;
 
 	if (!c->capacity_stale)
@@ -298,9 +310,10 @@ void co_capacity(struct rf_core *c)
 
 		for (size_t i = 0; i < n->n_slots; i++) {
 			if ((n->there && n->slots[i].there) || (held >> i & 1))
-				count_slot(c, &n->slots[i], sum);
+				count_slot(c, &n->slots[i], sum, cut);
 		}
 	}
+	count_profiles(c, cut, sum);
 	for (size_t r = 0; r < c->resources.n; r++) {
 		if (r != CO_CPU && r != CO_MEMORY && r != CO_PODS)
 			(void)rf_queues_capacity(c->queues, (int64_t)r, RF_MIN(sum[r], RF_QUEUE_AMOUNT_MAX), &err);

@@ -146,15 +146,21 @@ static bool same_work(const struct co_group *g, struct co_pod *const *pods, size
 static void queue_gang(struct rf_core *c, struct co_group *g, struct co_pod **pods, size_t n, int64_t need)
 {
 	struct rf_err err;
+	size_t all = n;
 	bool alike = true;
 
 	for (size_t i = 1; i < n && alike; i++)
 		alike = pods[i]->shape == pods[0]->shape && pods[i]->pinned == pods[0]->pinned;
 	if (!alike)
 		n = (size_t)need;
-	if (same_work(g, pods, n, need, alike))
+	if (!same_work(g, pods, n, need, alike))
+		drop_work(c, g);
+	for (size_t i = n; i < all; i++) { /* these come after the others */
+		if (pods[i]->bar != CO_BAR_COMMIT)
+			co_bar(c, pods[i], CO_BAR_COMMIT);
+	}
+	if (g->work != NULL)
 		return;
-	drop_work(c, g);
 	for (size_t i = 0; i < n; i++)
 		pods[i]->work_next = i + 1 < n ? pods[i + 1] : NULL;
 	g->work = co_work_wait(c, pods[0], g, alike ? need : 1, alike ? (int64_t)n : 1, alike, &err);
@@ -252,6 +258,18 @@ static void mend(struct rf_core *c, struct co_group *g, const struct roll *r)
 		give_up(c, g, r);
 }
 
+/* Promised, and something bars them now: the gang is not made whole by these. */
+static void release_barred(struct rf_core *c, const struct roll *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct co_pod *p = r->all[i];
+
+		if (p->state == CO_BARRED && p->seat != NULL && p->claim != NULL && p->bar != CO_BAR_CLAIM &&
+		    p->bar != CO_BAR_PAUSE && p->todo == CO_NOTHING)
+			co_todo(c, p, CO_RELEASE);
+	}
+}
+
 static void settle_unstarted(struct rf_core *c, struct co_group *g, struct rf_arena *a, const struct roll *r)
 {
 	size_t have = r->bound + r->promised, n = 0;
@@ -287,6 +305,7 @@ static void settle_unstarted(struct rf_core *c, struct co_group *g, struct rf_ar
 	} else {
 		queue_gang(c, g, pods, RF_MIN(n, RF_MAX((size_t)need, CO_GANG_MAX)), need);
 	}
+	release_barred(c, r);
 	if (have > 0)
 		mend(c, g, r);
 	else

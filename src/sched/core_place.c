@@ -11,7 +11,13 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 	uint64_t left = ~UINT64_C(0);
 	int64_t need = p->shape->form->cards;
 
-	if (!c->model_quotas || need == 0)
+	/* of a gang's members the smallest will do: what all of them need is asked when they have places */
+	for (const struct co_pod *m = w->first; m != NULL; m = m->work_next) {
+		int64_t n = m->shape->form->cards;
+
+		need = n > 0 && (need == 0 || n < need) ? n : need;
+	}
+	if (!c->model_quotas || c->planning || need == 0)
 		return left;
 	rf_workload_view(w->w, &v);
 	for (size_t m = 0; m < c->n_models; m++) {
@@ -28,23 +34,68 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 static bool narrow(void *ctx, size_t member, struct rf_fleet_ask *ask)
 {
 	struct co_gang *g = ctx;
+	const struct co_shape *s = g->pods[member]->shape;
 
-	ask->class = rf_wish_class(g->c->wishes, g->pods[member]->shape->wish, false);
-	return true;
+	ask->class = rf_wish_class(g->c->wishes, s->wish, false);
+	for (size_t m = 0; g->tight && s->form->cards > 0 && m < g->c->n_models; m++) {
+		if (g->room[m] < s->form->cards)
+			ask->models &= ~(UINT64_C(1) << m);
+	}
+	return s->form->cards == 0 || ask->models != 0;
+}
+
+/* A node has cards of one model; of a mixed one all that it has are counted. */
+static void count_room(struct co_gang *g, size_t member, uint32_t node, int64_t sign)
+{
+	const struct co_node *n = g->c->by_handle.at[node];
+	uint64_t seen = 0;
+
+	for (size_t i = 0; i < n->n_slots; i++)
+		seen |= UINT64_C(1) << n->slots[i].model;
+	for (size_t m = 0; m < g->c->n_models; m++) {
+		if ((seen >> m & 1) && g->room[m] != RF_QUEUE_NO_LIMIT)
+			g->room[m] += sign * g->pods[member]->shape->form->cards;
+	}
 }
 
 static void placed(void *ctx, size_t member, uint32_t node)
 {
 	struct co_gang *g = ctx;
 
-	rf_wish_on(g->c->wishes, g->pods[member]->shape->wish, node);
+	if (g->moves)
+		rf_wish_on(g->c->wishes, g->pods[member]->shape->wish, node);
+	if (g->tight)
+		count_room(g, member, node, -1);
 }
 
 static void undone(void *ctx, size_t member, uint32_t node)
 {
 	struct co_gang *g = ctx;
 
-	rf_wish_off(g->c->wishes, g->pods[member]->shape->wish, node);
+	if (g->moves)
+		rf_wish_off(g->c->wishes, g->pods[member]->shape->wish, node);
+	if (g->tight)
+		count_room(g, member, node, 1);
+}
+
+/* Cards are charged to the model they turn out to be. Where not all members may have the same, each has its models by
+ * what is left. */
+static void find_rooms(struct rf_core *c, const struct co_work *w, struct co_gang *g)
+{
+	struct rf_workload_view v;
+	int64_t need = 0;
+
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next)
+		need += RF_MIN(p->shape->form->cards, RF_FLEET_CARDS_MAX);
+	if (!c->model_quotas || c->planning || w->n < 2 || need == 0)
+		return;
+	rf_workload_view(w->w, &v);
+	for (size_t m = 0; m < c->n_models; m++) {
+		int64_t r = c->models[m].resource;
+
+		g->room[m] = r >= 0 ? rf_queues_room(c->queues, v.queue, r, w->preemptible, c->now) : RF_QUEUE_NO_LIMIT;
+		g->tight = g->tight || g->room[m] < need;
+	}
 }
 
 /* Where those of the group are that have a place already. */
@@ -62,7 +113,7 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
 {
 	struct rf_fleet_ask *asks = rf_arena_array(a, struct rf_fleet_ask, members);
 	const struct co_group *group = w->first->group;
-	bool moves = false;
+	uint16_t may_kept = co_ahead_may(c, w);
 	size_t n = 0;
 
 	*ret = (struct co_gang){ .c = c, .pods = rf_arena_array(a, struct co_pod *, members) };
@@ -70,13 +121,15 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
 		ret->pods[n] = p;
 		if (!co_ask(c, p->shape, models, &asks[n]))
 			return false;
-		moves = moves || rf_wish_moves(p->shape->wish);
+		asks[n].may_kept = may_kept;
+		ret->moves = ret->moves || rf_wish_moves(p->shape->wish);
 	}
 	/* The class of a wish that moves is only good until the next one's: those are asked for as they come. */
-	for (size_t i = 0; i < n && !moves; i++)
+	for (size_t i = 0; i < n && !ret->moves; i++)
 		asks[i].class = rf_wish_class(c->wishes, ret->pods[i]->shape->wish, false);
 	ret->gang = (struct rf_gang){ .asks = asks, .n = n, .min = w->group == NULL ? 1 : (size_t)w->min, .held = RF_FLEET_NONE };
-	if (moves) {
+	find_rooms(c, w, ret);
+	if (ret->moves || ret->tight) {
 		ret->gang.narrow = narrow;
 		ret->gang.placed = placed;
 		ret->gang.undone = undone;
@@ -145,7 +198,7 @@ static bool take_gang(struct rf_core *c, struct co_work *w, int64_t members, uin
 	for (size_t i = 0; i < n; i++) {
 		if (holds[i] != 0)
 			co_seat_as(c, g.pods[i], c->by_handle.at[at[i].node], holds[i], at[i].n > 0,
-				   g.gang.placed != NULL && !hide);
+				   g.moves && !hide);
 	}
 	return true;
 }
@@ -183,7 +236,10 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool 
 	struct rf_err err;
 	uint64_t hold;
 
-	if (!co_ask(c, p->shape, models, &ask) || !(hide ? find_hidden(c, p, &ask, &at) : find(c, p, &ask, &at)))
+	if (!co_ask(c, p->shape, models, &ask))
+		return false;
+	ask.may_kept = co_ahead_may(c, p->work);
+	if (!(hide ? find_hidden(c, p, &ask, &at) : find(c, p, &ask, &at)))
 		return false;
 	if (rf_fleet_take(c->fleet, &ask, &at, false, &hold, &err) < 0)
 		return false;
@@ -234,17 +290,37 @@ static bool take(struct rf_core *c, struct co_work *w, int64_t members, uint64_t
 	return gang ? take_gang(c, w, members, models, hide) : take_one(c, w->first, models, hide);
 }
 
+/* On nodes that are kept for others: on what is left of them, or to go again when they come. */
+static bool take_past(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, enum co_past past)
+{
+	bool found;
+
+	if (!co_ahead_try(c, w, past))
+		return false;
+	c->past = past;
+	found = take(c, w, members, models, false);
+	c->past = CO_PAST_NEVER;
+	c->let_past = found && past == CO_PAST_STOPPED;
+	if (!found || past == CO_PAST_STOPPED || co_ahead_allow(c, w))
+		return found;
+	leave_seats(c, w);
+	return false;
+}
+
 static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
 {
+	c->let_past = false;
 	if (w->plan != NULL) {
 		if (co_plan_take(c, w) && admit(c, w))
 			return STARTED;
 		leave_seats(c, w);
 	}
-	if (!take(c, w, members, models, false))
+	if (!take(c, w, members, models, false) && !take_past(c, w, members, models, CO_PAST_BESIDE) &&
+	    !take_past(c, w, members, models, CO_PAST_STOPPED))
 		return NO_PLACE;
 	if (c->plans.n > 0 && !co_plans_allow(c, w)) {
 		leave_seats(c, w);
+		c->let_past = false;
 		if (!take(c, w, members, models, true))
 			return NO_PLACE;
 	}
@@ -255,36 +331,37 @@ static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t member
 }
 
 /* Cards of several models may be more than one model's quota allows: each model by itself then. */
-static bool attempt_each(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+static enum outcome attempt_each(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
 {
 	enum outcome o = attempt(c, w, members, models);
 
 	for (size_t m = 0; o == NO_QUOTA && m < c->n_models; m++) {
 		if ((models >> m & 1) && attempt(c, w, members, UINT64_C(1) << m) == STARTED)
-			return true;
+			return STARTED;
 	}
-	return o == STARTED;
+	return o;
 }
 
 /* Of a pod that is alone: what else decides about a gang is in no version. */
-static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models)
+static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept)
 {
 	struct rf_fleet_ask ask;
 
-	if (!s->refused || s->models != models)
+	if (!s->refused || s->models != models || (may_kept & ~s->may_kept) != 0)
 		return false;
 	(void)co_ask(c, s, models, &ask);
 	return s->fleet_version == rf_fleet_version(c->fleet, &ask) &&
 	       s->wish_version == rf_wish_version(c->wishes, s->wish);
 }
 
-static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models)
+static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept)
 {
 	struct rf_fleet_ask ask;
 
 	(void)co_ask(c, s, models, &ask);
 	s->refused = true;
 	s->models = models;
+	s->may_kept = may_kept;
 	s->fleet_version = rf_fleet_version(c->fleet, &ask);
 	s->wish_version = rf_wish_version(c->wishes, s->wish);
 }
@@ -294,14 +371,20 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	struct co_shape *s = w->first->shape;
 	uint64_t models = co_models_left(c, w, w->first);
 	bool alone = w->first->group == NULL;
+	uint16_t may_kept = co_ahead_may(c, w);
+	enum outcome o;
 
-	if (alone && still_refused(c, s, models))
+	if (alone && still_refused(c, s, models, may_kept))
 		return false;
-	if (!attempt_each(c, w, members, models)) {
-		if (alone)
-			note_refused(c, s, models);
+	o = attempt_each(c, w, members, models);
+	if (o != STARTED) {
+		/* quotas and plans are in no version either */
+		if (alone && o == NO_PLACE && c->plans.n == 0)
+			note_refused(c, s, models, may_kept);
 		return false;
 	}
+	if (c->let_past)
+		(void)rf_workload_let_past(w->w);
 	co_work_started(c, w);
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
 		co_state(c, p, CO_PLACED);

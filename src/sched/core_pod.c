@@ -342,7 +342,7 @@ static void forget(struct rf_core *c, struct co_pod *p)
 		if (c->todo.at[i] == p)
 			c->todo.at[i] = NULL;
 	}
-	for (size_t i = 0; i < c->flight.n; i++) {
+	for (size_t i = 0; p->flies && i < c->flight.n; i++) {
 		if (c->flight.at[i] == p)
 			c->flight.at[i] = NULL;
 	}

@@ -95,6 +95,7 @@ struct co_queue { /* a queue as it was put; the tree has what holds */
 	bool put;   /* by rf_core_put_queue */
 	bool own;   /* a tenant has that name: it is its own, as its quota says unless it was put */
 	bool holds; /* it is in the tree as it should be */
+	struct rf_queue *at; /* in the tree, perhaps as it was once; NULL: not there */
 	size_t n_works;
 	RF_VEC(struct co_rank) ranks; /* what runs there and may be evicted, by priority, the lowest first */
 	struct co_tenant *tenant;
@@ -225,6 +226,7 @@ struct co_pod {
 	bool ghost;
 	const struct co_work *commit; /* to compare with only */
 	bool heard;    /* a claim was told of since it was placed */
+	bool flies;    /* is in the core's list of those */
 	bool respec;   /* what its work says of it is another */
 	bool reseat;   /* its hold is not what it should be */
 };
@@ -312,6 +314,13 @@ struct co_plan { /* an eviction plan that is carried out */
 	int64_t due;		   /* by then they should be gone */
 };
 
+/* Nodes that are kept for others are for who ends before, and: */
+enum co_past {
+	CO_PAST_NEVER,
+	CO_PAST_BESIDE, /* who leaves room enough on them */
+	CO_PAST_STOPPED, /* who can be stopped */
+};
+
 struct co_kept { /* a member of a workload to come: where it will be */
 	uint32_t node;
 	struct rf_fleet_ask ask;
@@ -320,6 +329,7 @@ struct co_kept { /* a member of a workload to come: where it will be */
 struct co_keep {
 	const struct co_work *work; /* to compare with only; NULL: none */
 	int64_t start;		    /* the nodes are its own by then */
+	bool due;		    /* that was, and has been noted */
 	bool partial;		    /* on some of them a card is left beside it */
 	RF_VEC(struct co_kept) at;
 };
@@ -339,6 +349,7 @@ struct rf_core {
 	size_t n_models;
 	uint32_t model_stamp;
 	RF_VEC(struct co_profile) profiles;
+	size_t n_limited; /* profiles of which the tenants' queues know */
 	RF_VEC(char *) resources; /* names by number */
 	uint32_t n_tenants, n_trusts;
 	uint64_t n_shapes;
@@ -356,22 +367,24 @@ struct rf_core {
 	RF_VEC(struct co_pod *) todo;
 	/* Pods that wait: not told yet, told. */
 	struct co_pod *fresh, *fresh_last, *told, *told_last;
+	bool fresh_mixed;     /* not in the order of their age */
 	struct co_pod *sweep; /* the next to look at again */
 	bool sweeping;
 	bool unfinished;  /* not all that may start was tried */
 	size_t looked;	  /* nodes, for reasons, in this call */
 	int64_t spoke_ms; /* when there was time for reasons */
 	uint64_t ticks, swept; /* counts what may change a reason */
-	int64_t swept_ms;
+	int64_t swept_ms, sweep_ms; /* when it began, and goes on */
 
 	RF_VEC(struct co_pod *) paused;	  /* with again_ms */
 	RF_VEC(struct co_group *) broken; /* gangs that are bound in part, or paused: listed */
 	int64_t wake_ms;		  /* no sooner does time change any of these */
-	int64_t ahead_ms;
+	int64_t ahead_ms, ahead_wake; /* not before; then also if nothing changed */
 	uint64_t ahead_tick;
 	struct co_keep keeps[RF_QUEUE_RESERVATIONS_MAX]; /* the i-th is bit i of the fleet's keeps */
 	size_t n_keeps;
-	bool beside; /* what is left of nodes that are kept is looked at, too */
+	enum co_past past; /* how nodes that are kept are looked at in this attempt */
+	bool let_past;	   /* it has a place only because it can be stopped */
 
 	RF_VEC(struct co_plan *) plans;
 	RF_VEC(struct rf_evict_member) members; /* as last asked for by the planner */
@@ -382,6 +395,7 @@ struct rf_core {
 	int64_t plan_ms;   /* no sooner is looked again */
 	bool plan_more;	   /* not all candidates were looked at */
 	int64_t plan_wake; /* time alone may make another plan possible */
+	bool planning;	   /* what quotas of models leave is looked at when it is known who goes */
 	int attempts;	   /* plans that may still be looked for in this call */
 	bool min_runs;	   /* somebody has a minimum run time */
 	size_t n_waits;
@@ -490,6 +504,7 @@ enum co_bar co_barred(struct rf_core *c, struct co_pod *p);
 void co_state(struct rf_core *c, struct co_pod *p, enum co_state s);
 void co_todo(struct rf_core *c, struct co_pod *p, enum co_todo t);
 void co_waits(struct rf_core *c, struct co_pod *p, int list); /* 0: no more; 1: to be told; 2: told */
+void co_sort_fresh(struct rf_core *c);
 void co_pause(struct rf_core *c, struct co_pod *p, struct rf_str why); /* after a failure */
 void co_run_alone(struct rf_core *c, struct co_pod *p); /* charges it as a work of its own */
 void co_wake(struct rf_core *c);			/* what time alone changes */
@@ -508,6 +523,9 @@ struct co_gang {
 	struct rf_core *c;
 	struct co_pod **pods;
 	struct rf_gang gang;
+	bool moves; /* where one is concerns the others: the wishes are told of each */
+	bool tight; /* quotas of models do not leave enough for all on any model */
+	int64_t room[RF_FLEET_MODELS_MAX]; /* so many cards of a model */
 };
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
@@ -516,14 +534,15 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 /* --- core_ahead.c: nodes for work to come ------------------------------------------------------ */
 
 void co_ahead(struct rf_core *c);      /* looks ahead, if anything changed, and not all the time */
+bool co_ahead_ready(const struct rf_core *c);
 void co_ahead_free(struct rf_core *c);
 void co_ahead_forget(struct rf_core *c, const struct co_work *w); /* it started, or is gone */
 /* The keeps of others that it does not delay, and its own. */
 uint16_t co_ahead_may(struct rf_core *c, const struct co_work *w);
 /* Its time has come: what was let past it because it can be stopped may have to go. */
 bool co_ahead_due(const struct rf_core *c, const struct co_work *w);
-/* Seats on nodes that are kept: does everybody they are kept for still fit? */
-bool co_ahead_partial(const struct rf_core *c, const struct co_work *w);
+/* Is it worth to try so? And with these seats: does everybody they are kept for still fit? */
+bool co_ahead_try(const struct rf_core *c, const struct co_work *w, enum co_past past);
 bool co_ahead_allow(struct rf_core *c, const struct co_work *w);
 
 /* --- core_why.c ------------------------------------------------------------------------------- */
@@ -544,7 +563,8 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w);
 void co_plans_hide(struct rf_core *c, const struct co_work *w); /* inside a mark: their nodes are not to be had */
 bool co_plan_failed(struct rf_core *c, struct co_work *w);	 /* it was refused although all are gone */
 void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
-struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
+bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
+struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
 
 /* --- core_audit.c ----------------------------------------------------------------------------- */
 

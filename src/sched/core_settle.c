@@ -23,11 +23,43 @@ static void unlink_wait(struct rf_core *c, struct co_pod *p)
 	c->n_waits--;
 }
 
+static int by_age(const void *pa, const void *pb)
+{
+	const struct co_pod *a = *(struct co_pod *const *)pa, *b = *(struct co_pod *const *)pb;
+
+	if (a->created != b->created)
+		return a->created < b->created ? -1 : 1;
+	return rf_str_cmp(a->uid, b->uid);
+}
+
+/* Whoever looked in between, and so settled some of them before others: they are told in the same order. */
+void co_sort_fresh(struct rf_core *c)
+{
+	RF_VEC(struct co_pod *) all = RF_VEC_INIT;
+
+	if (!c->fresh_mixed)
+		return;
+	c->fresh_mixed = false;
+	for (struct co_pod *p = c->fresh; p != NULL; p = p->wait_next)
+		rf_vec_push(&all, p);
+	if (all.n > 1)
+		qsort(all.at, all.n, sizeof(*all.at), by_age);
+	for (size_t i = 0; i < all.n; i++) {
+		all.at[i]->wait_prev = i > 0 ? all.at[i - 1] : NULL;
+		all.at[i]->wait_next = i + 1 < all.n ? all.at[i + 1] : NULL;
+	}
+	c->fresh = all.n > 0 ? all.at[0] : NULL;
+	c->fresh_last = all.n > 0 ? all.at[all.n - 1] : NULL;
+	rf_vec_done(&all);
+}
+
 static void append_wait(struct rf_core *c, struct co_pod *p, uint8_t list)
 {
 	struct co_pod **first = list == 1 ? &c->fresh : &c->told;
 	struct co_pod **last = list == 1 ? &c->fresh_last : &c->told_last;
 
+	if (list == 1 && *last != NULL && by_age(last, &p) > 0)
+		c->fresh_mixed = true;
 	c->n_waits++;
 	p->waits = list;
 	p->wait_prev = *last;
@@ -232,8 +264,19 @@ static void settle_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 	p->respec = false;
 }
 
+/* What is on its way of its commit may still fail in its name, and the others are to hear of it. */
+static void become_ghost(struct rf_core *c, struct co_pod *p)
+{
+	if (p->group == NULL || p->work == NULL || p->work->n < 2 || p->todo != CO_ASKED || p->state == CO_BOUND)
+		return;
+	p->ghost = true;
+	p->commit = p->work;
+	co_mark_group(c, p->group);
+}
+
 static void vacate(struct rf_core *c, struct co_pod *p)
 {
+	become_ghost(c, p);
 	if (p->group != NULL && (p->seat != NULL || p->state == CO_QUEUED))
 		co_mark_group(c, p->group);
 	co_work_leave(c, p);
@@ -257,6 +300,8 @@ static void settle_bound(struct rf_core *c, struct co_pod *p)
 		if (p->work->w != NULL)
 			rf_workload_began(p->work->w, p->started);
 	}
+	if (p->state != CO_BOUND)
+		rf_takes_news(c->queues); /* it may go like all that ran before, as after a restart */
 	co_state(c, p, CO_BOUND);
 	p->fails = 0;
 	if (!p->evicting)
@@ -272,12 +317,14 @@ static void settle_promised(struct rf_core *c, struct co_pod *p)
 	if (p->todo == CO_RELEASE || (p->todo == CO_ASKED && p->state == CO_BARRED))
 		return; /* to be deleted, or not gone yet */
 	if (!co_claim_good(p->claim)) {
+		become_ghost(c, p);
 		co_state(c, p, CO_BARRED);
 		p->bar = CO_BAR_CLAIM;
 		co_todo(c, p, CO_RELEASE);
 		return;
 	}
 	if (bar != CO_BAR_NONE && bar != CO_BAR_QUEUE) {
+		become_ghost(c, p);
 		co_state(c, p, CO_BARRED);
 		p->bar = (uint8_t)bar;
 		co_todo(c, p, CO_NOTHING);
@@ -324,15 +371,6 @@ static void settle_pending(struct rf_core *c, struct co_pod *p)
 	co_state(c, p, CO_QUEUED);
 }
 
-static void become_ghost(struct rf_core *c, struct co_pod *p)
-{
-	if (p->group == NULL || p->work == NULL || p->work->n < 2 || p->todo != CO_ASKED || p->state == CO_BOUND)
-		return;
-	p->ghost = true;
-	p->commit = p->work;
-	co_mark_group(c, p->group);
-}
-
 /* True: nobody knows of it any more. */
 static bool settle_pod(struct rf_core *c, struct co_pod *p)
 {
@@ -341,7 +379,6 @@ static bool settle_pod(struct rf_core *c, struct co_pod *p)
 	if (!p->known || p->ended) {
 		if (in_flight(p))
 			return false;
-		become_ghost(c, p);
 		if (p->shape != NULL)
 			vacate(c, p);
 		co_state(c, p, CO_IDLE);
@@ -366,15 +403,6 @@ static bool settle_pod(struct rf_core *c, struct co_pod *p)
 }
 
 /* --- everything that is marked ----------------------------------------------------------------- */
-
-static int by_age(const void *pa, const void *pb)
-{
-	const struct co_pod *a = *(struct co_pod *const *)pa, *b = *(struct co_pod *const *)pb;
-
-	if (a->created != b->created)
-		return a->created < b->created ? -1 : 1;
-	return rf_str_cmp(a->uid, b->uid);
-}
 
 static int by_key(const void *pa, const void *pb)
 {

@@ -77,8 +77,9 @@ static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct
 							     .lending = or_any(o->lending),
 							     .borrowing = or_any(o->borrowing) };
 	}
-	/* A guarantee of a model is one of cards, too, or nobody could make use of it. */
-	if (!cards && of_models > 0)
+	/* A guarantee of a model is one of cards, too, or nobody could make use of it; above others it is what these are
+	 * guaranteed. */
+	if (!cards && of_models > 0 && v->tenant.n > 0)
 		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = CO_CARDS,
 							     .guaranteed = of_models,
 							     .limit = RF_QUEUE_NO_LIMIT,
@@ -99,6 +100,33 @@ static void tenant_quotas(const struct co_tenant *t, struct quotas *ret)
 							     .borrowing = RF_QUEUE_NO_LIMIT };
 }
 
+static struct rf_queue_quota *quota_of(struct quotas *q, int64_t resource)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		if (q->at[i].resource == resource)
+			return &q->at[i];
+	}
+	return NULL;
+}
+
+/* A Tenant's quota does not speak of slices: who is given none has none, beyond what is guaranteed. */
+static void limit_slices(const struct rf_core *c, struct quotas *ret)
+{
+	for (size_t i = 0; i < c->profiles.n; i++) {
+		int64_t r = c->profiles.at[i].resource;
+		struct rf_queue_quota *o = r >= 0 ? quota_of(ret, r) : NULL;
+
+		if (o != NULL && o->limit == RF_QUEUE_NO_LIMIT)
+			o->limit = RF_MAX(o->guaranteed, 0);
+		else if (o == NULL && r >= 0 && ret->n < RF_COUNT(ret->at))
+			ret->at[ret->n++] = (struct rf_queue_quota){ .resource = r,
+								     .guaranteed = -1,
+								     .limit = 0,
+								     .lending = RF_QUEUE_NO_LIMIT,
+								     .borrowing = RF_QUEUE_NO_LIMIT };
+	}
+}
+
 static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 {
 	struct co_tenant *t = rf_map_get(&c->tenants, rf_str(q->name));
@@ -114,10 +142,13 @@ static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 		tenant_quotas(t, &quotas);
 		s.weight = RF_MIN(RF_MAX(t->weight, 1), RF_QUEUE_WEIGHT_MAX);
 	}
+	if (!q->put || q->tenant != NULL)
+		limit_slices(c, &quotas);
 	s.quotas = quotas.at;
 	s.n_quotas = quotas.n;
 	if (rf_queues_put(c->queues, &s, c->now, err) < 0)
 		return -err->code;
+	q->at = rf_queues_find(c->queues, rf_str(q->name));
 	q->holds = true;
 	c->limbo_stale = true;
 	c->queues_pending = true; /* others may have waited for it */
@@ -129,6 +160,19 @@ static int by_queue_name(const void *a, const void *b)
 	return strcmp((*(struct co_queue *const *)a)->name, (*(struct co_queue *const *)b)->name);
 }
 
+/* What runs in a queue that is no more is charged elsewhere; what waits is looked at anyway. */
+static void move_out(struct rf_core *c, const struct co_queue *q)
+{
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->pods, m)) != NULL;) {
+		struct co_pod *p = m->value;
+
+		if (p->work == NULL || p->work->queue != q || !p->work->running || p->respec)
+			continue;
+		p->respec = true;
+		co_mark(c, p);
+	}
+}
+
 /* True: something changed, and with it others may be possible now. */
 static bool settle_queue(struct rf_core *c, struct co_queue *q)
 {
@@ -136,10 +180,11 @@ static bool settle_queue(struct rf_core *c, struct co_queue *q)
 
 	if (q->put || q->own)
 		return !q->holds && apply(c, q, &err) == 0;
-	if (q->n_works > 0)
+	if (q->n_works > 0) {
+		move_out(c, q);
 		return false;
-	if (rf_queues_find(c->queues, rf_str(q->name)) != NULL &&
-	    rf_queues_del(c->queues, rf_str(q->name), c->now, &err) < 0)
+	}
+	if (q->at != NULL && rf_queues_del(c->queues, rf_str(q->name), c->now, &err) < 0)
 		return false;
 	free_queue(c, q);
 	return true;
@@ -151,12 +196,15 @@ void co_queues_settle(struct rf_core *c)
 
 	if (!c->queues_pending)
 		return;
-	while (any) {
+	while (any || c->n_limited != c->profiles.n) {
+		bool more = c->n_limited != c->profiles.n;
 		RF_VEC(struct co_queue *) all = RF_VEC_INIT;
 
+		c->n_limited = c->profiles.n;
 		for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->queue_map, m)) != NULL;) {
 			struct co_queue *q = m->value;
 
+			q->holds = q->holds && !(more && (!q->put || q->tenant != NULL));
 			if (!q->holds || (!q->put && !q->own))
 				rf_vec_push(&all, q);
 		}

@@ -63,11 +63,14 @@ static struct rf_str why_group(struct words *w)
 		return line(w, rf_arena_printf(w->a, "its group %s is not there", g->name), "pods", "group", 1, 0,
 			    "create the PodGroup or take its name off the pod");
 	if (p->bar == CO_BAR_COMMIT)
-		return plain(w, rf_arena_printf(w->a, "others of group %s are being started; it follows them", g->name),
+		return plain(w, rf_arena_printf(w->a, "others of group %s are started first; it follows them", g->name),
 			     "group", "wait");
 	if (g->min > CO_GANG_MAX)
 		return line(w, rf_arena_printf(w->a, "group %s needs %" PRId64 " pods at once; %d can be started at once", g->name, g->min, CO_GANG_MAX),
 			    "pods", "group", g->min, CO_GANG_MAX, "lower its minimum");
+	if (g->again_ms > w->c->now)
+		return plain(w, rf_arena_printf(w->a, "a binding of group %s was refused; all of it is tried again later", g->name), "group",
+			     "look at what refuses it or wait");
 	return line(w, rf_arena_printf(w->a, "group %s needs %" PRId64 " pods to start and has %zu that can", g->name, g->min, g->have),
 		    "pods", "group", g->min, (int64_t)g->have, "create the others or lower its minimum");
 }
@@ -276,6 +279,19 @@ static void count(struct rf_buf *b, uint32_t n, const char *what)
 		rf_buf_printf(b, "%s%u %s", b->n > 0 ? ", " : "", n, what);
 }
 
+/* By its name, which is the pod's own word. */
+static const char *short_of(struct words *w, struct co_pod *p)
+{
+	struct rf_str name;
+	int64_t need, left;
+
+	if (!rf_wish_short(w->c->wishes, p->shape->wish, &name, &need, &left))
+		return wish_words[RF_WISH_RESOURCE].what;
+	return rf_arena_printf(w->a, "short of a resource (%" PRId64 " of %.*s asked, %" PRId64 " left)", need,
+			       (int)RF_MIN(name.n, (size_t)128), name.p, left)
+		.p;
+}
+
 /* Nodes by what is wrong with them; the help for those that came closest. */
 static const char *list_nodes(struct words *w, struct co_pod *p, const struct rf_fleet_ask *ask, struct rf_buf *b)
 {
@@ -286,7 +302,7 @@ static const char *list_nodes(struct words *w, struct co_pod *p, const struct rf
 	rf_wish_why(c->wishes, p->shape->wish, wish);
 	rf_fleet_why(c->fleet, ask, fleet);
 	for (int i = 1; i < RF_WISH_UNFITS; i++) {
-		count(b, wish[i], wish_words[i].what);
+		count(b, wish[i], i == RF_WISH_RESOURCE && wish[i] > 0 ? short_of(w, p) : wish_words[i].what);
 		help = wish[i] > 0 ? wish_words[i].help : help;
 	}
 	for (int i = RF_FLEET_CORDONED; i < RF_FLEET_UNFITS; i++) {
@@ -319,6 +335,7 @@ static void fill_why(struct words *w, struct co_pod *p, uint64_t models)
 			    f->slices > 0 ? "slices" : "cards", "cluster", RF_MAX(f->cards + f->slices, 1), 0, "ask for another model or wait");
 	} else {
 		ask.class = rf_wish_class(w->c->wishes, s->wish, false);
+		ask.may_kept = s->why_kept;
 		rf_fleet_most(w->c->fleet, &ask, &most);
 		help = list_nodes(w, p, &ask, &nodes);
 		lack = find_lack(f, &most, help != NULL ? help : "start a node with GPUs");
@@ -336,13 +353,17 @@ static struct rf_str why_place(struct words *w, struct co_pod *p)
 {
 	struct co_shape *s = p->shape;
 	uint64_t models = p->work != NULL ? co_models_left(w->c, p->work, p) : ~UINT64_C(0), fleet, wish;
+	uint16_t may_kept = p->work != NULL ? co_ahead_may(w->c, p->work) : 0;
 	struct rf_fleet_ask ask;
 
 	(void)co_ask(w->c, s, models, &ask);
 	fleet = rf_fleet_version(w->c->fleet, &ask);
 	wish = rf_wish_version(w->c->wishes, s->wish);
-	if (s->why == NULL || s->why_fleet != fleet || s->why_wish != wish || s->why_models != models)
+	if (s->why == NULL || s->why_fleet != fleet || s->why_wish != wish || s->why_models != models ||
+	    s->why_kept != may_kept) {
+		s->why_kept = may_kept;
 		fill_why(w, p, models);
+	}
 	s->why_fleet = fleet;
 	s->why_wish = wish;
 	s->why_models = models;

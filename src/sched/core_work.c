@@ -44,8 +44,13 @@ void co_charge_pod(struct rf_core *c, const struct co_pod *p, struct co_charge *
 static void charge_card(struct rf_core *c, const struct co_node *n, unsigned slot, struct co_charge *ret)
 {
 	co_charge_add(ret, CO_CARDS, 1);
-	if (slot < n->n_slots && n->slots[slot].told)
+	if (slot < n->n_slots && n->slots[slot].told) {
 		co_charge_add(ret, c->models[n->slots[slot].model].resource, 1);
+		return;
+	}
+	/* Its node went before anybody told of it: it may be of any model. */
+	for (size_t m = 0; c->model_quotas && m < c->n_models; m++)
+		co_charge_add(ret, c->models[m].resource, 1);
 }
 
 static void charge_claim(struct rf_core *c, const struct co_claim *k, struct co_charge *ret)
@@ -140,8 +145,7 @@ struct co_queue *co_queue_of(struct rf_core *c, const struct co_pod *p, bool *re
 		return NULL;
 	}
 	q = rf_map_get(&c->queue_map, rf_str(name != NULL ? name : t->name));
-	if (q == NULL || q->tenant != t || (!q->put && !q->own) ||
-	    rf_queues_find(c->queues, rf_str(q->name)) == NULL) {
+	if (q == NULL || q->tenant != t || (!q->put && !q->own) || q->at == NULL) {
 		*ret_bad = true;
 		return NULL;
 	}
@@ -281,6 +285,7 @@ static void leave_limbo(struct rf_core *c, struct co_work *w)
 
 static void withdraw(struct rf_core *c, struct co_work *w)
 {
+	co_ahead_forget(c, w);
 	leave_limbo(c, w);
 	if (w->w != NULL)
 		rf_queues_remove(c->queues, w->w, c->now);
@@ -304,12 +309,18 @@ static int restore(struct rf_core *c, struct co_work *w, struct rf_queue *q, str
 	return -1;
 }
 
+static struct co_queue *own_queue(struct rf_core *c, struct co_tenant *t)
+{
+	struct co_queue *q = rf_map_get(&c->queue_map, rf_str(t->name));
+
+	return q != NULL && q->tenant == t ? q : NULL;
+}
+
 static struct co_queue *queue_of_claim(struct rf_core *c, const struct co_claim *k)
 {
 	struct co_tenant *t = k->ns->known && k->ns->tenant != NULL ? k->ns->tenant : k->tenant;
-	struct co_queue *q = t != NULL ? rf_map_get(&c->queue_map, rf_str(t->name)) : NULL;
 
-	return q != NULL && q->tenant == t ? q : NULL;
+	return t != NULL ? own_queue(c, t) : NULL;
 }
 
 void co_work_run(struct rf_core *c, struct co_work *w)
@@ -328,19 +339,24 @@ void co_work_run(struct rf_core *c, struct co_work *w)
 		return;
 	members = s.size;
 	q = w->claim != NULL ? queue_of_claim(c, w->claim) : co_queue_of(c, w->first, &bad);
+	if (bad && w->first->ns->known && w->first->ns->tenant != NULL) /* what runs stays its tenant's */
+		q = own_queue(c, w->first->ns->tenant);
 	if (q == NULL && w->claim == NULL && w->first->ns->known && w->first->ns->tenant == NULL && !bad) {
 		at = rf_queues_find(c->queues, CO_CLUSTER);
 		if (restore(c, w, at, &ch, &s, members) == 0)
 			return;
 	}
-	at = q != NULL ? rf_queues_find(c->queues, rf_str(q->name)) : NULL;
+	at = q != NULL ? q->at : NULL;
 	if (at != NULL && restore(c, w, at, &ch, &s, members) == 0) {
 		into_queue(c, w, q);
 		ranks(c, w);
-		return;
 	}
-	w->limbo = true;
+	if (w->w != NULL && !bad)
+		return;
+	w->limbo = true; /* its own queue may come, or come back */
 	rf_vec_push(&c->limbo, w);
+	if (w->w != NULL)
+		return;
 	(void)restore(c, w, rf_queues_find(c->queues, CO_LIMBO), &ch, &s, members);
 }
 
@@ -446,7 +462,7 @@ struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_
 	s.n_ask = ch.n;
 	s.shape = alike ? first->shape->id : ++c->n_shapes;
 	q = co_queue_of(c, first, &bad);
-	at = rf_queues_find(c->queues, q != NULL ? rf_str(q->name) : CO_CLUSTER);
+	at = q != NULL ? q->at : rf_queues_find(c->queues, CO_CLUSTER);
 	if (ch.full || rf_queues_submit(c->queues, at, &s, &w->w, err) < 0) {
 		if (ch.full)
 			rf_fail(err, RF_INVALID, "it asks for more than %d different resources", RF_QUEUE_ASK_MAX);
@@ -472,6 +488,7 @@ void co_work_started(struct rf_core *c, struct co_work *w)
 		co_state(c, p, CO_IDLE);
 		co_mark(c, p);
 	}
+	co_ahead_forget(c, w);
 	w->running = true;
 	w->started = c->now;
 	ranks(c, w);

@@ -1179,6 +1179,7 @@ bool rf_evict_plan(const struct rf_evict_world *world, struct rf_workload *w, co
 		return false;
 	s.gang.n = gang->min;
 	s.takes = rf_takes_open(world->queues, w, now, world->policy);
+	rf_takes_beside(s.takes, world->beside, world->n_beside);
 	set_up(&s);
 	mark = rf_fleet_mark(s.f);
 	ok = search(&s);

@@ -32,6 +32,9 @@ struct rf_evict_world {
 	void *ctx;
 	enum rf_reclaim policy;
 	size_t most; /* members that go, those that leave anyway not counted */
+	/* Who waits and was planned for already: what is free in the books is theirs first. */
+	struct rf_workload *const *beside;
+	size_t n_beside;
 };
 
 struct rf_evict_plan {

@@ -290,6 +290,16 @@ static void evict(struct rf_fleet *f)
 	all->n--;
 }
 
+static bool any_candidates(const struct rf_fleet *f, const struct rf_fleet_ask *ask)
+{
+	for (size_t w = 0; w * 64 < f->nodes.n; w++) {
+		if (candidates(f, ask, w) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* NULL: the index says that nothing will do, not even for the tenant itself. */
 static struct lane *lane_for(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t tenant)
 {
 	struct lanes *all = f->lanes;
@@ -300,6 +310,9 @@ static struct lane *lane_for(struct rf_fleet *f, const struct rf_fleet_ask *ask,
 
 	while (l != NULL && (l->hash != hash || l->key_size != size || memcmp(&l->key, &key, size) != 0))
 		l = l->next;
+	/* What fits nowhere needs no lane: that would only take the place of one that is of use. */
+	if (l == NULL && !any_candidates(f, ask))
+		return NULL;
 	if (l == NULL) {
 		evict(f);
 		l = rf_new(struct lane);
@@ -342,9 +355,9 @@ static size_t find_homes(const struct rf_fleet *f, uint32_t tenant, uint32_t *re
 
 static uint32_t best_of(const struct lane *l)
 {
-	uint32_t node = l->winner[1];
+	uint32_t node = l != NULL ? l->winner[1] : 0;
 
-	return score_at(l, node) == NEVER ? RF_FLEET_NONE : node;
+	return l == NULL || score_at(l, node) == NEVER ? RF_FLEET_NONE : node;
 }
 
 /* The homes' own scores in place of a stranger's, for this once. */
@@ -354,6 +367,8 @@ static uint32_t best_with_homes(struct rf_fleet *f, const struct rf_fleet_ask *a
 	int64_t was[HOMES_MAX];
 	uint32_t best;
 
+	if (l == NULL)
+		return RF_FLEET_NONE;
 	for (size_t i = 0; i < n; i++) {
 		was[i] = l->score[homes[i]];
 		set_score(l, homes[i], fl_place(f, homes[i], ask, false, NULL));

@@ -429,7 +429,7 @@ static int read_other(struct reader *r, const struct rf_json *v, struct rf_log_e
 	enter(r, e->kind == RF_LOG_CONFIG ? "config" : e->kind == RF_LOG_DECIDE ? "decide" : "ledger", -1);
 	if (e->kind == RF_LOG_CONFIG)
 		return read_record(r, &RF_LOG_CONFIG_RECORD, value, &e->config, false);
-	return e->kind == RF_LOG_DECIDE ? read_int(r, value, 1, INT64_MAX, &e->most) :
+	return e->kind == RF_LOG_DECIDE ? read_int(r, value, 0, INT64_MAX, &e->most) :
 					  read_str(r, value, false, &e->ledger);
 }
 

@@ -5,7 +5,7 @@
  * What a core does depends on its config, on when it was asked, and on the ledger it was given: so these are
  * events as well. A log begins with {"t":...,"config":{...}}; each call of rf_core_decide is a line
  * {"t":...,"decide":<most>} before the lines of its decisions (a call that decided nothing may be left out if it
- * changed nothing); rf_core_import is {"t":...,"ledger":"..."}. */
+ * changed nothing; a look that settled something is {"decide":0}); rf_core_import is {"t":...,"ledger":"..."}. */
 #ifndef RF_SCHED_LOG_H
 #define RF_SCHED_LOG_H
 

@@ -247,7 +247,13 @@ const struct rf_log_shape RF_LOG_SHAPES[RF_LOG_KINDS] = {
 	SHAPE(RF_LOG_BUDGET, "budget", budget, BUDGETS, &NAMED_IN),
 };
 
+static const char *const CAUSES[] = { [RF_CORE_NO_CAUSE] = "none",
+				      [RF_CORE_RECLAIMED] = "reclaimed",
+				      [RF_CORE_PREEMPTED] = "preempted",
+				      [RF_CORE_INCOMPLETE] = "incomplete",
+				      [RF_CORE_INCOMPLETE + 1] = NULL };
 static const struct rf_log_field DECISION[] = {
+	WORD(rf_core_decision, cause, CAUSES),
 	STR(rf_core_decision, ns),	 STR(rf_core_decision, name),	STR(rf_core_decision, tenant),
 	STR(rf_core_decision, node),	 BOOL(rf_core_decision, promised),
 	LIST(rf_core_decision, grants, GRANTS), COUNT(rf_core_decision, commit_left), STR(rf_core_decision, reason),

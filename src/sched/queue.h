@@ -136,6 +136,9 @@ int rf_queues_resize(struct rf_queues *qs, struct rf_workload *w, int64_t member
 		     struct rf_err *err);
 /* It started at another time than when it was admitted. */
 void rf_workload_began(struct rf_workload *w, int64_t started_ms);
+/* It runs where a reservation counts on: only because it can be stopped at any time, and first to go then. False:
+ * it cannot be. */
+bool rf_workload_let_past(struct rf_workload *w);
 /* A better bound for when it ends than start + run limit; RF_QUEUE_NO_LIMIT: unknown. */
 void rf_workload_ends(struct rf_workload *w, int64_t end_ms);
 
@@ -214,7 +217,14 @@ struct rf_take {
 	uint32_t tier; /* those of a lower one go first */
 	uint32_t leaf; /* whose leaf has more goes first */
 };
+/* What started has been carried out, too: news. */
+void rf_takes_news(struct rf_queues *qs);
+/* In the books only: as if so many more members of it ran, less than 0: fewer. To see what quotas leave then; to be
+ * undone. */
+void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t members, int64_t now);
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy);
+/* These, which wait too, are to have their minimum beside it: others have been planned for already. */
+void rf_takes_beside(struct rf_takes *t, struct rf_workload *const *works, size_t n);
 /* The books are as before. NULL: nothing. */
 void rf_takes_close(struct rf_takes *t);
 /* All that runs, in the order in which to take it. */
@@ -241,6 +251,8 @@ bool rf_takes_helps(const struct rf_takes *t, size_t i);
  * places of the last call for a workload that said yes are those it is reserved with. Without bounds for what runs there is no reservation. Returns
  * how many there are. */
 size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fits, void *ctx);
+/* When time alone makes one more of what waits to reserve for; INT64_MAX: never. */
+int64_t rf_queues_ahead_ms(const struct rf_queues *qs, int64_t now);
 /* The i-th of them, the first in turn first; NULL past the last. */
 struct rf_workload *rf_queues_reserved(const struct rf_queues *qs, size_t i, int64_t *ret_start_ms);
 bool rf_workload_reserved(const struct rf_queues *qs, const struct rf_workload *w,
@@ -308,7 +320,7 @@ struct rf_workload_view {
 	void *user;
 	struct rf_queue *queue;
 	bool running;
-	int64_t members, started_ms, end_ms;
+	int64_t members, min, started_ms, end_ms;
 	uint64_t bill; /* of the whole cluster in 2^32, its largest fraction over all resources */
 	int64_t run_limit_ms; /* 0: unknown */
 	bool stoppable;	      /* at any time */

@@ -58,6 +58,12 @@ void rf_ahead_admitted(struct rf_queues *qs, struct rf_workload *w, int64_t memb
 	}
 }
 
+bool rf_workload_let_past(struct rf_workload *w)
+{
+	w->backfilled = w->backfilled || (w->members > 0 && w->shape->stoppable);
+	return w->backfilled;
+}
+
 void rf_ahead_forget(struct rf_queues *qs, const struct rf_workload *w)
 {
 	for (size_t i = 0; i < qs->n_reserved; i++) {
@@ -347,4 +353,16 @@ size_t rf_queues_plan_ahead(struct rf_queues *qs, int64_t now, rf_queue_fits *fi
 	if (qs->n_reserved > 0 || before > 0)
 		rf_order_poke(qs, ~UINT64_C(0) >> (64 - qs->n_res));
 	return qs->n_reserved;
+}
+
+int64_t rf_queues_ahead_ms(const struct rf_queues *qs, int64_t now)
+{
+	int64_t next = INT64_MAX;
+
+	for (size_t i = 0; i < qs->large.n; i++) {
+		int64_t at = largest(qs->large.at[i])->created + qs->c.reserve_after_ms;
+
+		next = at > now ? RF_MIN(next, at) : next;
+	}
+	return next;
 }

@@ -441,6 +441,8 @@ struct rf_takes {
 	uint64_t potential;
 	int64_t started; /* of the reservation; only then do those let past go */
 	bool reserved;
+	struct rf_workload *const *beside;
+	size_t n_beside;
 };
 
 static bool ended_since(const struct rf_queues *qs, int64_t at, int64_t now)
@@ -555,6 +557,18 @@ static void list_takes(struct rf_takes *t, const struct pool *pools, size_t n_po
 	rank_priorities(t);
 }
 
+void rf_takes_news(struct rf_queues *qs)
+{
+	qs->news++;
+}
+
+void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t members, int64_t now)
+{
+	rf_queues_settle_tree(qs, now);
+	rf_share_fill(qs); /* shares are as they were */
+	rf_charge_shift(w->shape, members);
+}
+
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy)
 {
 	struct rf_takes *t = rf_new(struct rf_takes);
@@ -636,9 +650,29 @@ void rf_takes_back(struct rf_takes *t, size_t i, int64_t members)
 	rf_takes_take(t, i, -members);
 }
 
+void rf_takes_beside(struct rf_takes *t, struct rf_workload *const *works, size_t n)
+{
+	t->beside = works;
+	t->n_beside = n;
+}
+
+/* With those that it is to run beside; who is over its guarantee is not judged by these. */
+static bool check(const struct rf_takes *t, struct rf_why *why)
+{
+	const struct rf_shape *s = t->c.w->shape;
+	bool ok;
+
+	for (size_t i = 0; i < t->n_beside; i++)
+		rf_charge_shift(t->beside[i]->shape, t->beside[i]->shape->min);
+	ok = rf_charge_check(s, s->min, why) == RF_WHY_RUNNING;
+	for (size_t i = 0; i < t->n_beside; i++)
+		rf_charge_shift(t->beside[i]->shape, -t->beside[i]->shape->min);
+	return ok;
+}
+
 bool rf_takes_enough(const struct rf_takes *t)
 {
-	return rf_charge_check(t->c.w->shape, t->c.w->shape->min, NULL) == RF_WHY_RUNNING;
+	return check(t, NULL);
 }
 
 bool rf_takes_helps(const struct rf_takes *t, size_t i)
@@ -647,8 +681,7 @@ bool rf_takes_helps(const struct rf_takes *t, size_t i)
 	const struct rf_queue *q = s->leaf;
 	struct rf_why why;
 
-	if (rf_charge_check(t->c.w->shape, t->c.w->shape->min, &why) == RF_WHY_RUNNING ||
-	    !asks_for(s, why.resource))
+	if (check(t, &why) || !asks_for(s, why.resource))
 		return false;
 	while (why.level != NULL && q != NULL && q != why.level)
 		q = q->parent;

@@ -184,13 +184,13 @@ static struct rf_shape *new_shape(struct rf_queue *q, const struct rf_workload_s
 	return shape;
 }
 
-static int new_work(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
-		    struct rf_workload **ret, struct rf_err *err)
+/* Its shape in that queue, with a reference. */
+static int shape_for(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
+		     struct rf_shape **ret, struct rf_err *err)
 {
 	struct shape_key key = key_of(q, s);
 	struct rf_str name = rf_str_n((const char *)&key, sizeof(key));
 	struct rf_shape *shape;
-	struct rf_workload *w;
 
 	if (check_work(qs, q, s, err) < 0)
 		return -err->code;
@@ -204,6 +204,18 @@ static int new_work(struct rf_queues *qs, struct rf_queue *q, const struct rf_wo
 		rf_map_set(&qs->shapes, name, shape);
 	}
 	shape->refs++;
+	*ret = shape;
+	return 0;
+}
+
+static int new_work(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
+		    struct rf_workload **ret, struct rf_err *err)
+{
+	struct rf_shape *shape;
+	struct rf_workload *w;
+
+	if (shape_for(qs, q, s, &shape, err) < 0)
+		return -err->code;
 	w = rf_new(struct rf_workload);
 	*w = (struct rf_workload){ .shape = shape,
 				   .id = s->id,
@@ -320,14 +332,8 @@ static int run_as(struct rf_queues *qs, struct rf_workload *w, const struct rf_w
 					 .created_ms = w->created,
 					 .ask = s->ask,
 					 .n_ask = s->n_ask };
-	struct rf_workload *other;
 
-	if (new_work(qs, was->leaf, &spec, &other, err) < 0)
-		return -err->code;
-	*ret = other->shape;
-	other->shape->refs++; /* freeing the other one must not free it */
-	free_work(qs, other);
-	return 0;
+	return shape_for(qs, was->leaf, &spec, ret, err);
 }
 
 int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct rf_workload_spec *s,
@@ -435,6 +441,7 @@ void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret)
 		.queue = w->shape->leaf,
 		.running = w->members > 0,
 		.members = w->members,
+		.min = w->shape->min,
 		.started_ms = w->started,
 		.end_ms = w->end,
 		.bill = w->bill,

@@ -309,8 +309,8 @@ static void read_notes(struct rf_arena *a, const struct rf_json *meta, struct rf
 	p->pinned = rf_str_is(evict, "false");
 	if (evict.n > 0 && !p->pinned && !rf_str_is(evict, "true"))
 		rd_unsupported(a, p, "annotation " PREEMPTIBLE " must be \"true\" or \"false\"");
-	if (run.n > 0 && (rf_str_int(run, &seconds, NULL) < 0 || seconds < 0 || seconds > RD_SECONDS_MAX)) {
-		rd_unsupported(a, p, "annotation " MIN_RUN " must be a whole number from 0 to 1000000000");
+	if (run.n > 0 && (rf_str_int(run, &seconds, NULL) < 0 || seconds < 0 || seconds > RF_MIN_RUN_SECONDS_MAX)) {
+		rd_unsupported(a, p, "annotation " MIN_RUN " must be a whole number from 0 to 3600");
 		seconds = 0;
 	}
 	p->min_run_ms = seconds * 1000;

@@ -48,12 +48,10 @@ int rf_sched_read_group(struct rf_arena *a, const struct rf_json *group, struct 
 		return bad(err, group, "PodGroup", "spec.topologyKey must be the key of a label of nodes");
 	if (is_given(preemptible) && preemptible->type != RF_JSON_BOOL)
 		return bad(err, group, "PodGroup", "spec.preemptible must be true or false");
-	if (!read_count(rf_json_at(spec, "minRunSeconds"), 0, 0, RD_SECONDS_MAX, &g.min_run_ms) ||
-	    !read_count(rf_json_at(spec, "runLimitSeconds"), 0, 0, RD_SECONDS_MAX, &g.run_limit_ms))
+	if (!read_count(rf_json_at(spec, "minRunSeconds"), 0, 0, RF_MIN_RUN_SECONDS_MAX, &g.min_run_ms))
 		return bad(err, group, "PodGroup",
-			   "spec.minRunSeconds and spec.runLimitSeconds must be whole numbers from 0 to 1000000000");
+			   "spec.minRunSeconds must be a whole number from 0 to 3600");
 	g.min_run_ms *= 1000;
-	g.run_limit_ms *= 1000;
 	*ret = g;
 	return 0;
 }

@@ -168,10 +168,28 @@ static void del_claim(struct world *w, const char *uid, const char *ns)
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
+/* All that is to be decided now: one call may leave something for the next. */
 static size_t decide(struct world *w)
 {
-	w->n = rf_core_decide(w->c, w->now, 100000, &w->a, &w->d);
-	return w->n;
+	struct rf_core_decision *all = NULL;
+	size_t n = 0;
+
+	for (int calls = 0; calls < 1000; calls++) {
+		size_t more = rf_core_decide(w->c, w->now, 100000, &w->a, &w->d);
+		struct rf_core_decision *both = rf_arena_array(&w->a, struct rf_core_decision, n + more + 1);
+
+		if (n > 0)
+			memcpy(both, all, n * sizeof(*both));
+		if (more > 0)
+			memcpy(both + n, w->d, more * sizeof(*both));
+		all = both;
+		n += more;
+		if (more == 0 && rf_core_next_ms(w->c, w->now) > w->now)
+			break;
+	}
+	w->d = all;
+	w->n = n;
+	return n;
 }
 
 static size_t count(const struct world *w, enum rf_core_verdict v)
@@ -422,6 +440,8 @@ static void test_several_containers(void **state)
 
 static void test_shares_and_slices(void **state)
 {
+	struct rf_sched_quota quotas[] = { { RF_LIT("share-bytes"), -1, -1, -1, -1 }, { RF_LIT("mig/1g.10gb"), -1, 2, -1, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("a"), .tenant = RF_LIT("a"), .weight = 1, .quotas = quotas, .n_quotas = 2 };
 	struct world w;
 	struct rf_sched_pod p;
 	const struct rf_core_decision *d;
@@ -439,13 +459,21 @@ static void test_shares_and_slices(void **state)
 	p = pod(&w, "bad", "a", 0);
 	p.containers[0].ask = (struct rf_gpu_ask){ .slices = 1, .profile = RF_LIT("9g.1gb") };
 	put(&w, &p);
-	/* slices have a quota of their own; what is not given there is none for pods that must stay */
+	/* slices have a quota of their own, of which a Tenant says nothing */
 	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "m1"));
+	assert_has(why(&w, "m1"), "limit of queue a leaves 0");
 	d = of(&w, RF_CORE_BIND, "s1");
 	assert_non_null(d);
 	assert_int_equal(d->grants[0].bytes, 20 * GI);
 	assert_int_equal(d->grants[0].milli, 250);
 	assert_false(d->grants[0].whole);
+	d = of(&w, RF_CORE_WAIT, "bad");
+	assert_non_null(d);
+	assert_has(d->reason, "MIG profile");
+	carry_as(&w, 0, NULL);
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, NULL), 0);
+	decide(&w);
 	d = of(&w, RF_CORE_BIND, "m1");
 	assert_non_null(d);
 	assert_int_equal(d->n_grants, 2);
@@ -453,9 +481,6 @@ static void test_shares_and_slices(void **state)
 	assert_true(d->grants[0].start != d->grants[1].start);
 	assert_int_equal(used(&w, "a", "share-bytes"), 20 * GI);
 	assert_int_equal(used(&w, "a", "mig/1g.10gb"), 2);
-	d = of(&w, RF_CORE_WAIT, "bad");
-	assert_non_null(d);
-	assert_has(d->reason, "MIG profile");
 	carry_as(&w, 0, NULL);
 	audit(&w);
 	assert_int_equal(used(&w, "a", "mig/1g.10gb"), 2);
@@ -612,6 +637,25 @@ static void test_reason_told_again_when_it_is_another(void **state)
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_WAIT), 1);
 	assert_has(w.d[0].reason, "cordoned");
+	end(&w);
+}
+
+static void test_a_missing_resource_is_named(void **state)
+{
+	struct rf_sched_amount two[] = { { RF_LIT("rdma/hca"), 2 } };
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	p = pod(&w, "p1", "a", 1);
+	p.more = two;
+	p.n_more = 1;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_WAIT), 1);
+	assert_has(w.d[0].reason, "(nodes: 1 short of a resource (2 of rdma/hca asked, 0 left))");
 	end(&w);
 }
 
@@ -1247,6 +1291,7 @@ static void test_half_a_gang_is_taken_back(void **state)
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
 	assert_has(of(&w, RF_CORE_EVICT, "g0")->reason, "could not be completed");
+	assert_int_equal(of(&w, RF_CORE_EVICT, "g0")->cause, RF_CORE_INCOMPLETE);
 	assert_int_equal(decide(&w), 0);
 	end(&w);
 }
@@ -1428,6 +1473,7 @@ static void test_reclaim(void **state)
 	d = &w.d[0];
 	assert_int_equal(d->verdict, RF_CORE_EVICT);
 	assert_has(d->reason, "borrowed");
+	assert_int_equal(d->cause, RF_CORE_RECLAIMED);
 	assert_false(has(d->reason, "level=a"));
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	w.now += 60000;
@@ -1494,6 +1540,7 @@ static void test_priority_evicts_in_its_own_queue(void **state)
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
 	assert_has(of(&w, RF_CORE_EVICT, "a1")->reason, "higher priority");
+	assert_int_equal(of(&w, RF_CORE_EVICT, "a1")->cause, RF_CORE_PREEMPTED);
 	gone(&w, "a1", "a");
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "a2"));
@@ -1585,7 +1632,453 @@ static void test_gang_evicts_and_gang_is_evicted_whole(void **state)
 	end(&w);
 }
 
+/* Bound already, with its card. */
+static void running(struct world *w, const char *uid, const char *ns, const char *of_group, const char *device)
+{
+	struct rf_sched_pod p = pod(w, uid, ns, device != NULL ? 1 : 0);
+
+	p.group = of_group != NULL ? rf_str(of_group) : RF_STR_EMPTY;
+	p.node = RF_LIT("n0");
+	p.started_ms = w->now - 10000;
+	if (device != NULL)
+		promise(w, uid, ns, "n0", device);
+	put(w, &p);
+}
+
+/* The queues know them as one workload: it does not shrink, it goes. */
+static void test_gang_of_unlike_members_goes_whole(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	guarantee(&w, "a", 1);
+	group(&w, "b", "g", 2);
+	running(&w, "v0", "b", "g", NULL);
+	running(&w, "v1", "b", "g", "gpu-0");
+	running(&w, "x", "b", NULL, "gpu-1");
+	rf_core_put_pod(w.c, &(struct rf_sched_pod){ .uid = RF_LIT("x"), .ns = RF_LIT("b"), .name = RF_LIT("x"), .rv = ++w.rv,
+						     .node = RF_LIT("n0"), .pinned = true }, w.now);
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 2);
+	assert_non_null(of(&w, RF_CORE_EVICT, "v0"));
+	assert_non_null(of(&w, RF_CORE_EVICT, "v1"));
+	end(&w);
+}
+
+static void put_queue(struct world *w, const char *name, const char *parent, const char *of_tenant, struct rf_sched_quota *q,
+		      size_t n)
+{
+	struct rf_sched_queue v = { .name = rf_str(name), .parent = rf_str(parent), .tenant = rf_str(of_tenant),
+				    .weight = 1, .quotas = q, .n_quotas = n };
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_core_put_queue(w->c, &v, w->now, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+/* What a queue above others says of one thing does not cut what these are guaranteed of it, or of another. */
+static void test_guarantee_below_a_parent(void **state)
+{
+	struct rf_sched_quota org[] = { { RF_LIT("cpu"), -1, -1, -1, 1000 }, { RF_LIT("cards/h100"), 1, -1, -1, -1 } };
+	struct rf_sched_quota mine[] = { { RF_LIT("cards"), 2, -1, -1, -1 }, { RF_LIT("cpu"), 8000, -1, -1, -1 } };
+	struct rf_queue_view v;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_queue(&w, "org", "", "", org, 2);
+	put_queue(&w, "b", "org", "b", mine, 2);
+	guarantee(&w, "a", 0);
+	running(&w, "b1", "b", NULL, "gpu-0");
+	running(&w, "b2", "b", NULL, "gpu-1");
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	rf_queue_view(rf_core_queues(w.c), rf_queues_find(rf_core_queues(w.c), RF_LIT("b")),
+		      rf_core_resource(w.c, RF_LIT("cpu")), w.now, &v);
+	assert_int_equal(v.guaranteed, 8000);
+	rf_queue_view(rf_core_queues(w.c), rf_queues_find(rf_core_queues(w.c), RF_LIT("b")),
+		      rf_core_resource(w.c, RF_LIT("cards")), w.now, &v);
+	assert_int_equal(v.guaranteed, 2);
+	end(&w);
+}
+
+/* Two more than the model's quota would leave: on cards of both models, and no more members than that. */
+static void test_gang_within_quotas_of_models(void **state)
+{
+	struct rf_sched_quota q[] = { { RF_LIT("cards/h100"), -1, 2, -1, -1 }, { RF_LIT("cards/a100"), -1, 1, -1, -1 } };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	node(&w, "n1", 4, "NVIDIA A100-SXM4-80GB");
+	put_queue(&w, "a", "", "a", q, 2);
+	group(&w, "a", "g", 3);
+	for (int i = 0; i < 5; i++)
+		member(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "m%d", i)), "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	assert_int_equal(used(&w, "a", "cards/h100"), 2);
+	assert_int_equal(used(&w, "a", "cards/a100"), 1);
+	end(&w);
+}
+
+/* Two of a higher priority do not both count on the one that leaves. */
+static void test_two_plans_two_victims(void **state)
+{
+	struct rf_sched_quota q[] = { { RF_LIT("cards"), 0, 2, -1, -1 } };
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	put_queue(&w, "a", "", "a", q, 1);
+	running(&w, "l0", "a", NULL, "gpu-0");
+	running(&w, "l1", "a", NULL, "gpu-1");
+	for (int i = 0; i < 2; i++) {
+		p = pod(&w, i == 0 ? "h0" : "h1", "a", 1);
+		p.priority = 10;
+		put(&w, &p);
+	}
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 2);
+	gone(&w, "l0", "a");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	gone(&w, "l1", "a");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	end(&w);
+}
+
+/* What was started, and is told of as bound, is like all that runs: a restart would not know better. */
+static void test_what_was_just_started_may_go(void **state)
+{
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	p = pod(&w, "high", "a", 1);
+	p.priority = 10;
+	p.gated = true;
+	put(&w, &p);
+	put_pod(&w, "low", "a", 1);
+	p.gated = false;
+	p.rv = ++w.rv;
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "low"));
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0); /* not bound yet */
+	w.n = 1;
+	w.d[0] = (struct rf_core_decision){ .verdict = RF_CORE_WAIT };
+	running(&w, "low", "a", NULL, "gpu-0");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	end(&w);
+}
+
+/* --- moving --------------------------------------------------------------------------------------- */
+
+static void sharing(struct world *w, const char *uid, const char *node_name, int64_t min_run, bool pinned)
+{
+	struct rf_sched_grant g = { .container = RF_LIT("main"), .device = RF_LIT("gpu-0"), .bytes = 8 * GI, .milli = 100 };
+	struct rf_sched_pod p = pod(w, uid, "s", 0);
+
+	p.containers[0].ask = (struct rf_gpu_ask){ .share_bytes = 8 * GI, .share_milli = 100 };
+	p.node = rf_str(node_name);
+	p.started_ms = w->now - 1000;
+	p.min_run_ms = min_run;
+	p.pinned = pinned;
+	put_claim(w, uid, "s", node_name, &g, 1);
+	put(w, &p);
+}
+
+/* Three cards with a little on each: on one it all fits. */
+static void test_moves_free_cards(void **state)
+{
+	struct rf_core_move *m;
+	struct world w;
+	int64_t before;
+
+	(void)state;
+	begin(&w);
+	for (int i = 0; i < 3; i++)
+		node(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "n%d", i)), 1, "NVIDIA H100 80GB HBM3");
+	tenant(&w, "s", RF_ISOLATION_SHARE, 100);
+	sharing(&w, "s0", "n0", 0, false);
+	sharing(&w, "s1", "n1", 0, false);
+	sharing(&w, "s2", "n2", 0, false);
+	before = free_cards(&w);
+	assert_int_equal(rf_core_defragment(w.c, w.now, 10, &w.a, &m), 2);
+	assert_true(rf_str_is(m[0].uid, "s0") && rf_str_is(m[0].from, "n0"));
+	assert_true(rf_str_is(m[1].uid, "s1") || rf_str_is(m[1].uid, "s2"));
+	assert_false(rf_str_eq(m[1].from, m[1].to));
+	assert_int_equal(free_cards(&w), before); /* only looked */
+	assert_int_equal(rf_core_defragment(w.c, w.now, 1, &w.a, &m), 1);
+	audit(&w);
+	/* not what must stay, nor what has not run its time */
+	sharing(&w, "s0", "n0", 0, true);
+	sharing(&w, "s1", "n1", 60000, false);
+	assert_int_equal(rf_core_defragment(w.c, w.now, 10, &w.a, &m), 1);
+	assert_true(rf_str_is(m[0].uid, "s2"));
+	end(&w);
+}
+
+/* --- commits that lose a member ------------------------------------------------------------------- */
+
+/* The claim of one is gone before its pod is, and then its binding fails: the others hear of it. */
+static void test_commit_loses_a_member(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	group(&w, "a", "g", 2);
+	for (int i = 0; i < 3; i++)
+		member(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "m%d", i)), "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	for (size_t i = 0; i < w.n; i++)
+		carry_claim(&w, &w.d[i]);
+	audit(&w);
+	del_claim(&w, "m0", "a");
+	audit(&w);
+	rf_core_del_pod(w.c, RF_LIT("m0"), w.now);
+	audit(&w);
+	rf_core_failed(w.c, RF_LIT("m0"), RF_LIT("not found"), w.now);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	assert_true(of(&w, RF_CORE_BIND, "m1")->promised);
+	end(&w);
+}
+
+/* Promised, and then barred: what cannot be bound does not keep its card from others for a gang that will not be. */
+static void test_promises_of_a_gang_that_is_barred(void **state)
+{
+	struct rf_sched_grant g = { .container = RF_LIT("main"), .device = RF_LIT("gpu-0"), .bytes = 8 * GI, .milli = 100 };
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	group(&w, "a", "g", 2);
+	p = pod(&w, "m0", "a", 0);
+	p.containers[0].ask = (struct rf_gpu_ask){ .share_bytes = 8 * GI, .share_milli = 100 };
+	p.group = RF_LIT("g");
+	put(&w, &p);
+	put_claim(&w, "m0", "a", "n0", &g, 1); /* and its tenant shares no card any more */
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_RELEASE, "m0"));
+	end(&w);
+}
+
+/* Of unlike members the first start, as many as are needed: the others are told that they follow. */
+static void test_the_rest_of_an_unlike_gang_follows(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	group(&w, "a", "g", 2);
+	member(&w, "m0", "a", "g", 1);
+	member(&w, "m1", "a", "g", 1);
+	member(&w, "m2", "a", "g", 0);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "m0"), "asks for 2 of whole cards");
+	assert_has(why(&w, "m2"), "it follows them");
+	end(&w);
+}
+
+/* --- claims of others --------------------------------------------------------------------------- */
+
+/* b's claim names a pod of a: it holds its card for b, and says nothing of that pod. */
+static void claim_of_others(bool pod_first)
+{
+	struct world w;
+	const struct rf_core_decision *d;
+	struct rf_sched_grant g = {
+		.container = RF_LIT("main"), .device = RF_LIT("gpu-0"), .bytes = 80 * GI, .milli = 1000, .whole = true
+	};
+
+	begin(&w);
+	cluster(&w, 1, 4);
+	if (pod_first)
+		put_pod(&w, "p1", "a", 1);
+	put_claim(&w, "p1", "b", "n0", &g, 1);
+	if (!pod_first)
+		put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	d = of(&w, RF_CORE_BIND, "p1");
+	assert_non_null(d);
+	assert_false(d->promised);
+	assert_int_equal(d->n_grants, 1);
+	assert_false(rf_str_is(d->grants[0].device, "gpu-0"));
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	assert_int_equal(used(&w, "b", "cards"), 1);
+	assert_int_equal(free_cards(&w), 2);
+	/* nor when it is told again, nor when it goes */
+	put_claim(&w, "p1", "b", "n0", &g, 1);
+	assert_int_equal(decide(&w), 0);
+	assert_int_equal(used(&w, "b", "cards"), 1);
+	carry_as(&w, 1, NULL);
+	del_claim(&w, "p1", "b");
+	decide(&w);
+	assert_int_equal(used(&w, "a", "cards"), 1);
+	assert_int_equal(used(&w, "b", "cards"), 0);
+	assert_int_equal(free_cards(&w), 3);
+	end(&w);
+}
+
+static void test_claim_of_others_is_not_heard(void **state)
+{
+	(void)state;
+	claim_of_others(true);
+	claim_of_others(false);
+}
+
+/* --- looking ------------------------------------------------------------------------------------ */
+
+static void test_looking_changes_no_order(void **state)
+{
+	(void)state;
+	for (int looks = 0; looks < 2; looks++) {
+		struct world w;
+		struct rf_sched_pod p;
+
+		begin(&w);
+		cluster(&w, 1, 2);
+		p = pod(&w, "young", "a", 3);
+		p.created_ms += 10;
+		put(&w, &p);
+		if (looks) {
+			audit(&w);
+			(void)why(&w, "young");
+		}
+		put_pod(&w, "old-b", "a", 4);
+		if (looks)
+			(void)rf_core_position(w.c, RF_LIT("young"));
+		put_pod(&w, "old-a", "b", 5);
+		decide(&w);
+		assert_int_equal(w.n, 3);
+		assert_true(rf_str_is(w.d[0].uid, "old-a"));
+		assert_true(rf_str_is(w.d[1].uid, "old-b"));
+		assert_true(rf_str_is(w.d[2].uid, "young"));
+		end(&w);
+	}
+}
+
+/* --- what there is ------------------------------------------------------------------------------ */
+
+static int64_t capacity(struct world *w, const char *resource)
+{
+	struct rf_queue_view v;
+
+	rf_queue_view(rf_core_queues(w->c), NULL, rf_core_resource(w->c, rf_str(resource)), w->now, &v);
+	return v.limit;
+}
+
+/* A card that is gone counts as long as somebody's claim holds it, and not a moment longer. */
+static void test_gone_card_counts_while_it_is_held(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	promise(&w, "p1", "a", "n0", "gpu-1");
+	promise(&w, "p2", "a", "n1", "gpu-0");
+	assert_int_equal(capacity(&w, "cards"), 4);
+	node(&w, "n0", 1, "NVIDIA H100 80GB HBM3");
+	assert_int_equal(capacity(&w, "cards"), 4);
+	del_claim(&w, "p2", "a");
+	assert_int_equal(capacity(&w, "cards"), 4);
+	del_claim(&w, "p1", "a");
+	assert_int_equal(capacity(&w, "cards"), 3);
+	assert_int_equal(capacity(&w, "cards/h100"), 3);
+	end(&w);
+}
+
+/* Entitled to cards, but not of a model that is here: nothing is evicted for it, and nothing leaks. */
+static void test_no_plan_for_a_model_that_is_not_here(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	guarantee(&w, "a", 1);
+	guarantee(&w, "b", 1);
+	put_pod(&w, "b1", "b", 1);
+	put_pod(&w, "b2", "b", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	p = pod(&w, "a1", "a", 1);
+	p.models = RF_LIT("a100");
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	assert_true(why(&w, "a1").n > 0);
+	end(&w);
+}
+
 /* --- many --------------------------------------------------------------------------------------- */
+
+/* What one tenant asks for in vain does not keep another's decision back. */
+static void test_tries_are_bounded(void **state)
+{
+	struct world w;
+	struct rf_core_decision *d;
+	size_t waits = 0, n;
+	bool bound = false;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 4, 2);
+	for (int i = 0; i < 2000; i++) {
+		struct rf_sched_pod p = pod(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "p%d", i)), "a", 3);
+
+		p.cpu_milli = 1000 + i; /* each another shape */
+		put(&w, &p);
+	}
+	put_pod(&w, "b1", "b", 1);
+	/* said before all of the others were tried, and so before anything is said of these */
+	n = rf_core_decide(w.c, w.now, 100000, &w.a, &d);
+	assert_int_equal(n, 1);
+	assert_true(d[0].verdict == RF_CORE_BIND && rf_str_is(d[0].uid, "b1"));
+	assert_int_equal(rf_core_next_ms(w.c, w.now), w.now);
+	/* Somebody who comes while they are tried is not kept back either. */
+	(void)rf_core_decide(w.c, w.now, 100000, &w.a, &d);
+	assert_int_equal(rf_core_next_ms(w.c, w.now), w.now);
+	put_pod(&w, "b2", "b", 1);
+	n = rf_core_decide(w.c, w.now, 100000, &w.a, &d);
+	for (size_t i = 0; i < n; i++)
+		bound = bound || (d[i].verdict == RF_CORE_BIND && rf_str_is(d[i].uid, "b2"));
+	assert_true(bound);
+	/* and in the end each has its reason */
+	for (int calls = 0; calls < 200 && rf_core_next_ms(w.c, w.now) <= w.now; calls++) {
+		n = rf_core_decide(w.c, w.now, 100000, &w.a, &d);
+		for (size_t i = 0; i < n; i++)
+			waits += d[i].verdict == RF_CORE_WAIT;
+	}
+	assert_int_equal(waits, 2000);
+	assert_has(why(&w, "p1999"), "needs 3 whole cards");
+	end(&w);
+}
+
 
 static void test_most_does_not_cut_a_commit(void **state)
 {
@@ -1699,6 +2192,7 @@ int main(void)
 		cmocka_unit_test(test_reasons_name_no_stranger),
 		cmocka_unit_test(test_woken_when_something_changes),
 		cmocka_unit_test(test_reason_told_again_when_it_is_another),
+		cmocka_unit_test(test_a_missing_resource_is_named),
 		cmocka_unit_test(test_isolation),
 		cmocka_unit_test(test_daemon_on_its_node),
 		cmocka_unit_test(test_promise_is_kept),
@@ -1732,6 +2226,20 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_evicted),
 		cmocka_unit_test(test_evict_fails),
 		cmocka_unit_test(test_gang_evicts_and_gang_is_evicted_whole),
+		cmocka_unit_test(test_gang_of_unlike_members_goes_whole),
+		cmocka_unit_test(test_guarantee_below_a_parent),
+		cmocka_unit_test(test_gang_within_quotas_of_models),
+		cmocka_unit_test(test_two_plans_two_victims),
+		cmocka_unit_test(test_what_was_just_started_may_go),
+		cmocka_unit_test(test_moves_free_cards),
+		cmocka_unit_test(test_commit_loses_a_member),
+		cmocka_unit_test(test_promises_of_a_gang_that_is_barred),
+		cmocka_unit_test(test_the_rest_of_an_unlike_gang_follows),
+		cmocka_unit_test(test_claim_of_others_is_not_heard),
+		cmocka_unit_test(test_gone_card_counts_while_it_is_held),
+		cmocka_unit_test(test_no_plan_for_a_model_that_is_not_here),
+		cmocka_unit_test(test_tries_are_bounded),
+		cmocka_unit_test(test_looking_changes_no_order),
 		cmocka_unit_test(test_most_does_not_cut_a_commit),
 		cmocka_unit_test(test_nothing_changed_nothing_done),
 		cmocka_unit_test(test_log),

@@ -445,7 +445,7 @@ static void every_subset_falls_short(struct world *w, const struct pod *p)
 	bool gone[PODS] = { false };
 
 	for (int i = 0; i < PODS; i++)
-		if (w->pods[i].evicted)
+		if (w->pods[i].live && w->pods[i].evicted)
 			victims[n++] = i;
 	if (n == 0)
 		return;

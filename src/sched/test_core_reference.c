@@ -386,6 +386,8 @@ int64_t ref_used(const struct world *w, int queue, enum res r, bool pinned_only,
 		if (!runs_at(p, &at) || is_gone(gone, i))
 			continue;
 		leaf = ref_leaf(w, p);
+		if (leaf == NOBODY && space_tenant(p->space) != NOBODY && w->tenants[space_tenant(p->space)].exists)
+			leaf = space_tenant(p->space); /* what runs stays its tenant's */
 		if (leaf == NOBODY || !is_below(w, leaf, queue) || (pinned_only && !ref_is_pinned(w, p)))
 			continue;
 		n += asks_at(p, r, w, ref_holds(p) ? &p->place : NULL);
@@ -396,7 +398,10 @@ int64_t ref_used(const struct world *w, int queue, enum res r, bool pinned_only,
 static int64_t limit_of(const struct world *w, int q, enum res r)
 {
 	const struct quota *o = &w->queues[q].quotas[r];
+	bool slices = r >= R_MIG1 && r <= R_MIG7;
 
+	if (slices && q < LEAVES && (!w->queues[q].exists || !o->given || o->limit < 0))
+		return w->queues[q].exists && o->given ? RF_MAX(o->guaranteed, 0) : 0; /* who is given none has none */
 	if (w->queues[q].exists)
 		return o->given && o->limit >= 0 ? o->limit : NONE;
 	if (r == R_CARDS)
@@ -496,6 +501,10 @@ bool ref_quota_at(const struct world *w, const struct pod *p, const struct place
 {
 	bool pinned = ref_is_pinned(w, p);
 
+	if (p->shape == S_ME) { /* no queue of this world speaks of these slices */
+		snprintf(why, why_n, "I2 no queue gives mig/1g.10gb+me");
+		return false;
+	}
 	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q)) {
 		for (int r = 0; r < RES; r++) {
 			const struct quota *o = &w->queues[q].quotas[r];
@@ -685,6 +694,19 @@ static bool outranked(const struct world *w, const struct pod *p)
 	return false;
 }
 
+/* What it is, or one of its gang: who are unlike go together. */
+static bool may_be_taken(const struct world *w, const struct pod *p)
+{
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *o = &w->pods[i];
+
+		if (o == p || (p->group != NOBODY && o->live && o->group == p->group && o->node != NOBODY))
+			if (is_over(w, o) || outranked(w, o))
+				return true;
+	}
+	return false;
+}
+
 static bool budget_open(const struct world *w, const struct pod *p)
 {
 	int64_t left;
@@ -720,7 +742,7 @@ bool ref_evict(struct world *w, int i)
 	if (untold(w)) /* by what the core knew it may have been right */
 		return true;
 	w->n.checked_victims++;
-	CHECK(w, is_over(w, p) || outranked(w, p), "I14 evict %s, within the guarantee of %s (cards %" PRId64 " of %" PRId64 ")", p->uid,
+	CHECK(w, may_be_taken(w, p), "I14 evict %s, within the guarantee of %s (cards %" PRId64 " of %" PRId64 ")", p->uid,
 	      queue_names[ref_leaf(w, p)], ref_used(w, ref_leaf(w, p), R_CARDS, false, NULL),
 	      ref_guaranteed_now(w, ref_leaf(w, p), R_CARDS));
 	return true;

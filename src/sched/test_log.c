@@ -199,6 +199,7 @@ static void make_claim(struct gen *g, struct rf_sched_claim *c)
 static void make_decision(struct gen *g, struct rf_core_decision *d)
 {
 	*d = (struct rf_core_decision){ .verdict = (enum rf_core_verdict)below(g, RF_CORE_EVICT + 1), .uid = name(g),
+					.cause = (enum rf_core_cause)below(g, RF_CORE_INCOMPLETE + 1),
 					.ns = text(g), .name = text(g), .tenant = text(g), .node = text(g),
 					.promised = yes(g), .commit_left = below(g, 5), .reason = text(g) };
 	grants(g, &d->grants, &d->n_grants);
@@ -376,7 +377,7 @@ static void same_budget(const struct rf_sched_budget *a, const struct rf_sched_b
 }
 static void same_decision(const struct rf_core_decision *a, const struct rf_core_decision *b)
 {
-	I(verdict), S(uid), S(ns), S(name), S(tenant), S(node), I(promised), I(commit_left), S(reason);
+	I(verdict), I(cause), S(uid), S(ns), S(name), S(tenant), S(node), I(promised), I(commit_left), S(reason);
 	EACH(grants, n_grants, same_grant);
 }
 static void same_config(const struct rf_core_config *a, const struct rf_core_config *b)
@@ -457,7 +458,7 @@ static void no_field_was_added_unnoticed(void **state)
 	assert_int_equal(sizeof(struct rf_queue_amount), 48);
 	assert_int_equal(sizeof(struct rf_tenant), 120);
 	assert_int_equal(sizeof(struct rf_core_decision), 136);
-	assert_int_equal(sizeof(struct rf_core_config), 64);
+	assert_int_equal(sizeof(struct rf_core_config), 72);
 }
 
 static void is_written(const struct rf_log_event *e, const char *line)
@@ -484,6 +485,7 @@ static void defaults_are_left_out(void **state)
 					   .decision = { .uid = RF_LIT("u"), .node = RF_LIT("n") } },
 		   "{\"t\":9,\"bind\":\"u\",\"node\":\"n\"}\n");
 	is_written(&(struct rf_log_event){ .kind = RF_LOG_DECIDE, .t = 9, .most = 64 }, "{\"t\":9,\"decide\":64}\n");
+	is_written(&(struct rf_log_event){ .kind = RF_LOG_DECIDE, .t = 9 }, "{\"t\":9,\"decide\":0}\n");
 }
 
 static void refused(const char *line, const char *part)
@@ -529,7 +531,7 @@ static void a_line_that_makes_no_sense_is_refused_with_where(void **state)
 	refused("{\"t\":1,\"bind\":\"u\",\"commit_left\":-1}", "commit_left");
 	refused("{\"t\":1,\"config\":{\"policy\":\"best\"}}", "config.policy");
 	refused("{\"t\":1,\"config\":{},\"x\":1}", "no field \"x\"");
-	refused("{\"t\":1,\"decide\":0}", "decide");
+	refused("{\"t\":1,\"decide\":-1}", "decide");
 }
 
 static void a_line_beyond_the_cap_is_refused(void **state)

@@ -586,10 +586,10 @@ static void other_resources_are_counted_and_their_lack_is_said(void **state)
 		cycle(b);
 	}
 	bound(b, "first", "n1", NULL);
-	waits(b, "second", "another resource|help=");
-	waits(b, "third", "another resource|help=");
+	waits(b, "second", "2 of rdma/hca asked, 0 left|help=");
+	waits(b, "third", "1 of fpga.io/x asked, 0 left|help=");
 	bound(b, "fourth", "n1", NULL); /* the node does not speak of it */
-	waits(b, "fifth", "another resource|help=");
+	waits(b, "fifth", "2 of nvidia.com/gpu asked, 1 left|help=");
 }
 
 static void a_daemonsets_pod_goes_to_its_node_and_nowhere_else(void **state)

@@ -137,6 +137,30 @@ static void counts(struct rf_queues *qs)
 
 /* --- the tree ------------------------------------------------------------------------------- */
 
+/* Work goes while the queues are not in order yet. */
+static void work_goes_before_a_new_queue_is_settled(void **state)
+{
+	struct rf_queues *qs = make();
+	struct rf_queue *a, *b;
+	struct rf_workload *w;
+	int64_t members;
+
+	(void)state;
+	capacity(qs, 1);
+	put(qs, "org", "", 0, NONE);
+	a = put(qs, "a", "org", 0, NONE);
+	b = put(qs, "b", "", 0, NONE);
+	(void)submit(qs, a, 1);
+	w = submit(qs, b, 1);
+	assert_non_null(rf_queues_next(qs, 0, &members));
+	put(qs, "c", "org", 0, NONE);
+	rf_queues_remove(qs, w, 0);
+	(void)submit(qs, b, 1);
+	assert_non_null(rf_queues_next(qs, 0, &members));
+	counts(qs);
+	rf_queues_free(qs);
+}
+
 static void cycles_are_refused(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
@@ -238,6 +262,29 @@ static void a_queue_may_move_with_its_work(void **state)
 	assert_int_equal(view(qs, y).used, 3);
 	assert_int_equal(view(qs, y).wanted, 20);
 	assert_int_equal(view(qs, NULL).used, 3);
+	counts(qs);
+}
+
+/* Queues come while work comes and goes elsewhere, and nobody has asked for anything in between. */
+static void queues_come_and_work_goes_at_once(void **state)
+{
+	rf_auto_ptr(queues) qs = make();
+	struct rf_queue *x = put(qs, "x", "", 0, NONE), *a = put(qs, "a", "x", 0, NONE);
+	struct rf_queue *y = put(qs, "y", "", 0, NONE);
+	struct rf_workload *gone, *stays;
+	int64_t members;
+
+	capacity(qs, 2);
+	gone = submit(qs, y, 20);
+	stays = submit(qs, a, 1);
+	submit(qs, y, 20);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), stays);
+	put(qs, "b", "x", 0, NONE); /* x has nothing in its place until the tree is settled */
+	rf_queues_remove(qs, gone, 0);
+	submit(qs, y, 21);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), stays);
+	assert_int_equal(view(qs, x).wanted, 1);
+	assert_int_equal(view(qs, y).wanted, 41);
 	counts(qs);
 }
 
@@ -1374,12 +1421,14 @@ static void a_restart_finds_the_same_books(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(work_goes_before_a_new_queue_is_settled),
 		T(cycles_are_refused),
 		T(weight_zero_is_refused),
 		T(bad_amounts_are_refused),
 		T(trees_have_a_depth),
 		T(a_queue_has_children_or_work),
 		T(a_queue_may_move_with_its_work),
+		T(queues_come_and_work_goes_at_once),
 		T(guarantees_above_what_there_is_are_cut),
 		T(guarantees_add_up),
 		T(tenths_add_up),

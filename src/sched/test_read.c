@@ -92,9 +92,9 @@ static void notes_that_make_no_sense_make_the_pod_wait(void **state)
 		{ "{'annotations':{'ringfence.io/preemptible':'no'}}",
 		  "annotation ringfence.io/preemptible must be \"true\" or \"false\"" },
 		{ "{'annotations':{'ringfence.io/min-run-seconds':'-1'}}",
-		  "annotation ringfence.io/min-run-seconds must be a whole number from 0 to 1000000000" },
+		  "annotation ringfence.io/min-run-seconds must be a whole number from 0 to 3600" },
 		{ "{'annotations':{'ringfence.io/min-run-seconds':'99999999999999999999'}}",
-		  "annotation ringfence.io/min-run-seconds must be a whole number from 0 to 1000000000" },
+		  "annotation ringfence.io/min-run-seconds must be a whole number from 0 to 3600" },
 	};
 
 	for (size_t i = 0; i < RF_COUNT(rows); i++) {
@@ -423,7 +423,7 @@ static void groups_are_read(void **state)
 	assert_int_equal(g.created_ms, 1000);
 	assert_true(g.pinned && g.started);
 	assert_int_equal(g.min_run_ms, 5000);
-	assert_int_equal(g.run_limit_ms, 10000);
+	assert_int_equal(g.run_limit_ms, 0); /* nobody would hold it to that: activeDeadlineSeconds counts */
 	assert_int_equal(rf_sched_read_group(a, rf_json_make(a, "{'metadata':{'name':'g'}}"), &g, NULL), 0);
 	assert_int_equal(g.min, 1);
 	assert_false(g.pinned || g.started);
@@ -440,8 +440,7 @@ static void groups_that_make_no_sense_are_refused(void **state)
 		{ "{'queue':'A'}", "PodGroup g: spec.queue must be the name of a queue" },
 		{ "{'topologyKey':'a b'}", "PodGroup g: spec.topologyKey must be the key of a label of nodes" },
 		{ "{'preemptible':'no'}", "PodGroup g: spec.preemptible must be true or false" },
-		{ "{'runLimitSeconds':-1}", "PodGroup g: spec.minRunSeconds and spec.runLimitSeconds must be whole "
-					    "numbers from 0 to 1000000000" },
+		{ "{'minRunSeconds':3601}", "PodGroup g: spec.minRunSeconds must be a whole number from 0 to 3600" },
 	};
 	struct rf_arena *a = *state;
 

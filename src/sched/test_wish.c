@@ -358,6 +358,8 @@ static void other_resources_are_counted_by_name(void **state)
 	struct rf_sched_node n = node_of(b, "n0", "");
 	struct rf_sched_pod p = pod(b, "ns", ""), q = p, r = p, s = p;
 	struct rf_wish *x, *y;
+	struct rf_str name = RF_STR_EMPTY;
+	int64_t need = 0, left = 0;
 	uint64_t version;
 
 	n.more = have;
@@ -374,6 +376,10 @@ static void other_resources_are_counted_by_name(void **state)
 	assert_true(rf_wish_moves(x));
 	assert_int_equal(where(b, x, false), 1);
 	why_is(b, &p, RF_WISH_RESOURCE, 1);
+	assert_true(rf_wish_short(b->w, x, &name, &need, &left));
+	assert_true(rf_str_is(name, "rdma/hca"));
+	assert_int_equal(need, 1);
+	assert_int_equal(left, 2);
 	assert_int_equal(once(b, &r), 3); /* nodes do not speak of it: nobody is short */
 	assert_int_equal(once(b, &s), 3); /* asks for none */
 	rf_wish_on(b->w, x, 0);
@@ -381,6 +387,9 @@ static void other_resources_are_counted_by_name(void **state)
 	assert_int_equal(where(b, y, false), 0);
 	rf_wish_on(b->w, x, 0);
 	assert_int_equal(where(b, x, false), 0);
+	assert_true(rf_wish_short(b->w, y, &name, &need, &left));
+	assert_int_equal(need, 2);
+	assert_int_equal(left, 0);
 	version = rf_wish_version(b->w, x);
 	rf_wish_off(b->w, x, 0);
 	assert_true(rf_wish_version(b->w, x) > version);

@@ -581,3 +581,33 @@ void rf_wish_why(struct rf_wishes *w, struct rf_wish *x, uint32_t ret[RF_WISH_UN
 		ret[why == RF_WISH_FITS ? moving_why(x->stance, i, first) : why]++;
 	}
 }
+
+bool rf_wish_short(struct rf_wishes *w, struct rf_wish *x, struct rf_str *ret_name, int64_t *ret_need,
+		   int64_t *ret_left)
+{
+	const struct spec *s = x->stance->spec;
+	bool found = false;
+
+	for (size_t k = 0; k < s->n_more; k++) {
+		const struct resource *r = s->more[k].of;
+		int64_t most = 0;
+		bool scarce = false;
+
+		for (uint32_t i = 0; i < w->nodes.n; i++) {
+			if (!w->nodes.at[i].there || wi_filter_why(s->filter, &w->nodes.at[i].v) != RF_WISH_FITS)
+				continue;
+			most = RF_MAX(most, r->have[i] - r->used[i]);
+			scarce |= s->more[k].n > r->have[i] - r->used[i];
+		}
+		/* One that no node has enough of says more than one that some have. */
+		if (!scarce || (found && most >= s->more[k].n))
+			continue;
+		*ret_name = rf_str_n(r->e.key, r->e.n);
+		*ret_need = s->more[k].n;
+		*ret_left = most;
+		found = true;
+		if (most < s->more[k].n)
+			break;
+	}
+	return found;
+}

@@ -62,5 +62,9 @@ enum rf_wish_unfit {
 	RF_WISH_UNFITS
 };
 void rf_wish_why(struct rf_wishes *w, struct rf_wish *wish, uint32_t ret[RF_WISH_UNFITS]);
+/* Of the resources counted by name the one that is scarcest for it: how much it asks for, and the most that a node has
+ * left which it would go to. False: none is scarce anywhere. The name is valid while the wish is. */
+bool rf_wish_short(struct rf_wishes *w, struct rf_wish *wish, struct rf_str *ret_name, int64_t *ret_need,
+		   int64_t *ret_left);
 
 #endif

@@ -17,6 +17,7 @@ static const struct {
 	[RF_SIMULATE_HALF_LIFE] = { "half-life", 0, 0, 24 * 3650 },
 	[RF_SIMULATE_RESERVE_AFTER] = { "reserve-after", 0, 0, 60 * 24 * 365 },
 	[RF_SIMULATE_RESERVE_CARDS] = { "reserve-cards", 0, 1, RF_QUEUE_MEMBERS_MAX },
+	[RF_SIMULATE_MIN_RUN] = { "min-run", 0, 0, 60 * 24 * 365 },
 };
 
 static int unknown(struct rf_str one, struct rf_err *err)
@@ -24,7 +25,7 @@ static int unknown(struct rf_str one, struct rf_err *err)
 	return rf_fail(err, RF_BAD_REQUEST,
 		       "--what-if \"%.*s\": a change is nodes+=COUNT:MODELxCARDS, weight:TENANT=N, "
 		       "guaranteed|limit|lending|borrowing:TENANT:RESOURCE=N, reclaim=guarantee|fair, half-life=HOURS, "
-		       "reserve-after=MINUTES or reserve-cards=N; several are separated by commas",
+		       "reserve-after=MINUTES, reserve-cards=N or min-run=MINUTES; several are separated by commas",
 		       (int)RF_MIN(one.n, 80), one.p);
 }
 

@@ -300,6 +300,7 @@ int rf_simulate_play_log(struct rf_str log, const struct rf_simulate_play *o, st
 	rf_core_config_default(&d.config);
 	if (read_events(&d, log, err) < 0 || check_changes(&d, err) < 0)
 		return -err->code;
+	d.config.tell_ms = 0;
 	rf_simulate_configure(o->changes, &d.config);
 	d.w = rf_world_new(&d.config, o, false, ret);
 	return play(&d, err);

@@ -199,6 +199,18 @@ static int64_t limit_of(const struct rf_player *p, const struct rf_simulate_job 
 	return p->o->no_limits ? 0 : rf_simulate_limit(j->run_ms);
 }
 
+/* Nobody knows what a job would lose: it is not stopped, as with fifo, unless a change says that it may be. */
+static int64_t min_run_of(const struct rf_player *p, const struct rf_simulate_job *j)
+{
+	int64_t limit = limit_of(p, j), most = limit > 0 ? limit : RF_QUEUE_MS_MAX;
+	const struct rf_simulate_changes *c = p->o->changes;
+
+	for (size_t i = 0; c != NULL && i < c->n; i++)
+		if (c->at[i].kind == RF_SIMULATE_MIN_RUN)
+			most = RF_MIN(most, c->at[i].value * 60000);
+	return most;
+}
+
 static struct rf_sched_pod pod_of(struct rf_player *p, const struct rf_simulate_job *j, uint32_t cards)
 {
 	const struct rf_str none = RF_STR_EMPTY;
@@ -206,7 +218,8 @@ static struct rf_sched_pod pod_of(struct rf_player *p, const struct rf_simulate_
 	return (struct rf_sched_pod){ .ns = p->ns[j->tenant], .node = none, .created_ms = p->now, .os = none,
 				      .only_node = none, .unsupported = none, .containers = &p->containers[cards],
 				      .n_containers = 1, .queue = none, .group = none, .models = none,
-				      .run_limit_ms = limit_of(p, j), .grace_ms = GRACE_MS };
+				      .run_limit_ms = limit_of(p, j), .min_run_ms = min_run_of(p, j),
+				      .grace_ms = GRACE_MS };
 }
 
 static int tell_group(struct rf_player *p, const struct rf_simulate_job *j, struct rf_str name, uint32_t n,
@@ -325,6 +338,7 @@ int rf_simulate_play(const struct rf_simulate *s, const struct rf_simulate_play 
 
 	if (r < 0)
 		return r;
+	config.tell_ms = 0; /* nobody reads them, and virtual time passes fast */
 	rf_simulate_configure(o->changes, &config);
 	p.w = rf_world_new(&config, o, true, ret);
 	r = rf_player_set_up(&p, err);

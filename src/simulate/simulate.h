@@ -113,6 +113,7 @@ enum rf_simulate_change_kind {
 	RF_SIMULATE_HALF_LIFE,	     /* half-life=HOURS */
 	RF_SIMULATE_RESERVE_AFTER,   /* reserve-after=MINUTES */
 	RF_SIMULATE_RESERVE_CARDS,   /* reserve-cards=CARDS */
+	RF_SIMULATE_MIN_RUN,	     /* min-run=MINUTES: a job may be stopped after that; else it is not */
 	RF_SIMULATE_CHANGE_KINDS
 };
 struct rf_simulate_change {

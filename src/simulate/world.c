@@ -5,12 +5,15 @@
 
 #define DECIDE_MOST 512
 #define ROUNDS_MAX 100000 /* of decide at one time: beyond, it will not come to an end */
+#define EMPTY_MAX 4096
 #define STEP_MS INT64_C(1000)	  /* the core is asked again for time's sake at most this often, */
-#define STEPS_MAX 40	  /* half as often each time that it had nothing to say, so often */
+#define PATIENCE 16	  /* after so many times that it had nothing to say */
+#define STEPS_MAX 56	  /* half as often each time, so often */
 
 struct gang {
 	struct rf_sched_group spec;
 	int64_t pods, bound;
+	bool over; /* it goes with its last pod */
 	char *key;
 	size_t key_n;
 };
@@ -333,7 +336,7 @@ static void ends(struct rf_world *w, struct wpod *p, int64_t now)
 	stops(w, p, now);
 	rf_map_del(&w->pods, p->spec.uid);
 	p->life = DONE;
-	if (g != NULL && --g->pods == 0 && (g->spec.name.n == 0 || w->own_gangs))
+	if (g != NULL && --g->pods == 0 && (g->spec.name.n == 0 || g->over || w->own_gangs))
 		forget_gang(w, g, now);
 	if (p->pending == 0)
 		free_pod(p);
@@ -425,6 +428,11 @@ int rf_world_tell(struct rf_world *w, const struct rf_log_event *e, struct rf_er
 
 	if (e->kind == RF_LOG_GROUP && !e->del)
 		return put_group(w, e, err);
+	/* Its pods may be later than they were: it stays as long as they do. */
+	if (e->kind == RF_LOG_GROUP && gang_of(w, e->ns, e->name)->pods > 0) {
+		gang_of(w, e->ns, e->name)->over = true;
+		return 0;
+	}
 	r = tell(w, e, err);
 	if (e->kind == RF_LOG_NODE && e->del)
 		lose_node(w, e->name, e->t);
@@ -496,6 +504,8 @@ static void carry_out_all(struct rf_world *w, const struct rf_core_decision *d, 
 
 int rf_world_decide(struct rf_world *w, int64_t now, struct rf_err *err)
 {
+	int empty = 0; /* answers that had nothing in them, and more to come */
+
 	for (int round = 0; round < ROUNDS_MAX; round++) {
 		struct rf_core_decision *d = NULL;
 		int64_t start = rf_mono_ns(w->clock);
@@ -511,7 +521,7 @@ int rf_world_decide(struct rf_world *w, int64_t now, struct rf_err *err)
 			rf_tally_see(w->books, &e, NULL);
 		}
 		carry_out_all(w, d, n, now);
-		if (n == 0) {
+		if (n == 0 && (rf_core_next_ms(w->core, now) > now || ++empty > EMPTY_MAX)) {
 			w->idle = RF_MIN(w->idle + 1, STEPS_MAX);
 			w->asked_ms = now;
 			return 0;
@@ -527,7 +537,7 @@ int64_t rf_world_next(struct rf_world *w, int64_t now)
 	if (w->waiting > 0)
 		next = rf_core_next_ms(w->core, now);
 	if (next != INT64_MAX)
-		next = RF_MAX(next, w->asked_ms + (STEP_MS << (w->idle > 0 ? w->idle - 1 : 0)));
+		next = RF_MAX(next, w->asked_ms + (STEP_MS << (w->idle > PATIENCE ? w->idle - PATIENCE : 0)));
 	return w->events.n > 0 ? RF_MIN(next, w->events.at[0].t) : next;
 }
 

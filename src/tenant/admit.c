@@ -246,18 +246,25 @@ static bool same_spec(const struct rf_json *a, const struct rf_json *b)
 	return rf_str_eq(rf_buf_str(&x), rf_buf_str(&y));
 }
 
-/* Whose queue is charged, and which gang it belongs to. */
+/* Whose queue is charged, which gang it belongs to, and whether it may be evicted. */
 static int check_same_place(const struct rf_json *old, const struct rf_json *pod, struct rf_err *err)
 {
-	static const char *const labels[] = { RF_QUEUE_LABEL, RF_GROUP_LABEL };
+	static const struct {
+		const char *what, *where, *key;
+	} fixed[] = {
+		{ "label", "labels", RF_QUEUE_LABEL },
+		{ "label", "labels", RF_GROUP_LABEL },
+		{ "annotation", "annotations", "ringfence.io/preemptible" },
+		{ "annotation", "annotations", "ringfence.io/min-run-seconds" },
+	};
 
-	for (size_t i = 0; i < RF_COUNT(labels); i++)
-		if (!rf_str_eq(rf_json_str_at(old, "metadata", "labels", labels[i]),
-			       rf_json_str_at(pod, "metadata", "labels", labels[i])))
+	for (size_t i = 0; i < RF_COUNT(fixed); i++)
+		if (!rf_str_eq(rf_json_str_at(old, "metadata", fixed[i].where, fixed[i].key),
+			       rf_json_str_at(pod, "metadata", fixed[i].where, fixed[i].key)))
 			return rf_fail(err, RF_FORBIDDEN,
-				       "the label %s of a pod that asks for GPUs cannot be changed; "
+				       "the %s %s of a pod that asks for GPUs cannot be changed; "
 				       "delete it and create it anew",
-				       labels[i]);
+				       fixed[i].what, fixed[i].key);
 	return 0;
 }
 
@@ -267,13 +274,13 @@ int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod,
 	struct rf_err local = RF_ERR_INIT;
 
 	err = err != NULL ? err : &local;
+	(void)rf_gpu_ask_of_pod(old, &was, NULL);
+	if (rf_gpu_ask_any(&was) && check_same_place(old, pod, err) < 0)
+		return -err->code;
 	if (rf_json_at(pod, "metadata", "deletionTimestamp") != NULL)
 		return 0;
-	(void)rf_gpu_ask_of_pod(old, &was, NULL);
 	if (rf_gpu_ask_any(&was) && !rf_str_eq(burst_of(old), burst_of(pod)) &&
 	    check_burst(pod, err) < 0)
-		return -err->code;
-	if (rf_gpu_ask_any(&was) && check_same_place(old, pod, err) < 0)
 		return -err->code;
 	if (same_spec(old, pod))
 		return 0;

@@ -40,8 +40,7 @@ static struct rf_json *subject_of(struct rf_arena *a, const struct rf_json *owne
 }
 
 /* The accounts of all the tenant's namespaces, so that one kubeconfig reaches the whole tenant. */
-static struct rf_json *binding_of(struct rf_arena *a, const struct rf_json *tenant,
-				  const struct rf_tenant *t, struct rf_str ns)
+static struct rf_json *subjects_of(struct rf_arena *a, const struct rf_json *tenant, const struct rf_tenant *t)
 {
 	const struct rf_json *owners = rf_json_at(tenant, "spec", "owners");
 	struct rf_json *subjects = rf_json_array(a);
@@ -54,13 +53,45 @@ static struct rf_json *binding_of(struct rf_arena *a, const struct rf_json *tena
 					  "{'kind':'ServiceAccount','name':'" OWNER
 					  "','namespace':%S}",
 					  t->namespaces[i]));
+	return subjects;
+}
+
+static struct rf_json *binding_of(struct rf_arena *a, const struct rf_json *tenant,
+				  const struct rf_tenant *t, struct rf_str ns)
+{
 	return rf_json_make(
 		a,
 		"{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'RoleBinding',"
 		"'metadata':{'name':'" OWNER "','namespace':%S,'labels':%j},"
 		"'roleRef':{'apiGroup':'rbac.authorization.k8s.io','kind':'ClusterRole',"
 		"'name':'ringfence-tenant-owner'},'subjects':%j}",
-		ns, labels(a, t), subjects);
+		ns, labels(a, t), subjects_of(a, tenant, t));
+}
+
+struct rf_str rf_tenant_queue_role(struct rf_arena *a, struct rf_str tenant)
+{
+	return rf_arena_printf(a, RF_QUEUE_ROLE "%.*s", RF_STR(tenant));
+}
+
+/* Queues are the cluster's, so that a role in a namespace cannot show one. */
+static struct rf_json *queue_role_of(struct rf_arena *a, const struct rf_tenant *t)
+{
+	return rf_json_make(a,
+			    "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRole','metadata':{'name':%S,"
+			    "'labels':%j},'rules':[{'apiGroups':['ringfence.io'],'resources':['queues'],"
+			    "'resourceNames':[%S],'verbs':['get']}]}",
+			    rf_tenant_queue_role(a, t->name), labels(a, t), t->name);
+}
+
+static struct rf_json *queue_binding_of(struct rf_arena *a, const struct rf_json *tenant, const struct rf_tenant *t)
+{
+	struct rf_str name = rf_tenant_queue_role(a, t->name);
+
+	return rf_json_make(a,
+			    "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRoleBinding','metadata':"
+			    "{'name':%S,'labels':%j},'roleRef':{'apiGroup':'rbac.authorization.k8s.io','kind':"
+			    "'ClusterRole','name':%S},'subjects':%j}",
+			    name, labels(a, t), name, subjects_of(a, tenant, t));
 }
 
 /* Each namespace may use the tenant's whole quota; the sum over its namespaces is held to it by
@@ -133,5 +164,7 @@ struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tena
 		rf_json_push(a, all, account_of(a, parsed, ns));
 		rf_json_push(a, all, binding_of(a, tenant, parsed, ns));
 	}
+	rf_json_push(a, all, queue_role_of(a, parsed));
+	rf_json_push(a, all, queue_binding_of(a, tenant, parsed));
 	return all;
 }

@@ -9,6 +9,8 @@
 #define RF_TENANT_LABEL "ringfence.io/tenant"
 #define RF_QUEUE_LABEL "ringfence.io/queue"
 #define RF_GROUP_LABEL "ringfence.io/pod-group"
+/* Who runs on what others lent may say that it is not evicted for so long. */
+#define RF_MIN_RUN_SECONDS_MAX 3600
 #define RF_RES_GPU "ringfence.io/gpu"
 #define RF_RES_GPU_MEMORY "ringfence.io/gpu-memory"
 #define RF_RES_GPU_COMPUTE "ringfence.io/gpu-compute"
@@ -91,6 +93,10 @@ int rf_tenant_allows(const struct rf_tenant *t, const struct rf_json *pod, const
 bool rf_pod_counts(const struct rf_json *pod);
 /* The name of the claim that control makes for this pod. */
 struct rf_str rf_pod_claim_name(struct rf_arena *a, const struct rf_json *pod);
+
+/* The ClusterRole, and its binding, by which the tenant's people see its Queue and no other. */
+#define RF_QUEUE_ROLE "ringfence:queue:"
+struct rf_str rf_tenant_queue_role(struct rf_arena *a, struct rf_str tenant);
 
 /* The objects that must exist for this tenant, an array in the order in which to create them. */
 struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant,

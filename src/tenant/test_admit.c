@@ -395,6 +395,17 @@ static void a_change_keeps_the_queue_and_the_gang(void **state)
 							   "'ringfence.io/pod-group':'g'}"),
 						&err),
 			 -RF_FORBIDDEN);
+	/* Also of one that is going: it holds its cards until it is gone. */
+	struct rf_json *going = with_label(&a, CARD ",", "{'ringfence.io/queue':'b','x':'1'}");
+	rf_json_set_str(&a, rf_json_at(going, "metadata"), "deletionTimestamp", RF_LIT("2026-11-15T00:00:00Z"));
+	assert_int_equal(rf_tenant_admit_change(old, going, &err), -RF_FORBIDDEN);
+	/* Nor may it say afterwards that it is not to be evicted. */
+	struct rf_json *pinned = with_label(&a, CARD ",", "{'ringfence.io/queue':'a','x':'1'}");
+	rf_json_set(&a, rf_json_at(pinned, "metadata"), RF_LIT("annotations"),
+		    rf_json_make(&a, "{'ringfence.io/preemptible':'false'}"));
+	assert_int_equal(rf_tenant_admit_change(old, pinned, &err), -RF_FORBIDDEN);
+	assert_string_equal(err.msg, "the annotation ringfence.io/preemptible of a pod that asks for GPUs cannot "
+				     "be changed; delete it and create it anew");
 	/* Without cards nothing is charged by it. */
 	assert_int_equal(rf_tenant_admit_change(with_label(&a, "", "{'ringfence.io/queue':'a'}"),
 						with_label(&a, "", "{'ringfence.io/queue':'b'}"), &err),

@@ -534,7 +534,7 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 
 	assert_int_equal(rf_tenant_parse(&a, tenant, &t, NULL), 0);
 	all = rf_tenant_objects(&a, tenant, &t);
-	assert_int_equal(rf_json_len(all), 9);
+	assert_int_equal(rf_json_len(all), 11);
 	for (size_t i = 0; i < rf_json_len(all); i++)
 		assert_true(rf_str_is(
 			rf_json_str_at(rf_json_item(all, i), "metadata", "labels", RF_TENANT_LABEL),
@@ -553,6 +553,15 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 	assert_int_equal(rf_json_len(rf_json_at(o, "subjects")), 3);
 	assert_true(rf_str_is(rf_json_str_at(o, "roleRef", "name"), "ringfence-tenant-owner"));
 	assert_non_null(find(all, "ServiceAccount", "y"));
+	/* Its people see its queue, and may do nothing else with it. */
+	assert_true(rf_json_equal(rf_json_at(find(all, "ClusterRole", ""), "rules"),
+				  rf_json_make(&a, "[{'apiGroups':['ringfence.io'],'resources':['queues'],'resourceNames':"
+						   "['team-a'],'verbs':['get']}]")));
+	assert_true(rf_str_is(rf_json_str_at(find(all, "ClusterRole", ""), "metadata", "name"), "ringfence:queue:team-a"));
+	assert_true(rf_json_equal(rf_json_at(find(all, "ClusterRoleBinding", ""), "subjects"), rf_json_at(o, "subjects")));
+	assert_true(rf_json_equal(rf_json_at(find(all, "ClusterRoleBinding", ""), "roleRef"),
+				  rf_json_make(&a, "{'apiGroup':'rbac.authorization.k8s.io','kind':'ClusterRole','name':"
+						   "'ringfence:queue:team-a'}")));
 	assert_true(rf_json_equal(
 		rf_json_at(find(all, "Queue", ""), "spec"),
 		rf_json_make(&a, "{'tenant':'team-a','weight':1,'resources':[{'name':'cards','limit':2},"

@@ -22,6 +22,8 @@ check "the other waits, and its owner is told" eventually 20 told
 says "in one line" "lab/late (waiting): " why lab/late
 says "as JSON too" '"state": "waiting"' why lab/late -o json
 says "and at length" PodScheduled why lab/late --all
+counted() { "$RINGFENCE" queue lab -o json --kubeconfig "$work/lab.kubeconfig" | grep -q '"wanted": 1'; }
+check "its queue counts what waits" eventually 20 counted
 check "nobody else is named to him" bash -c "! '$RINGFENCE' why --kubeconfig '$work/lab.kubeconfig' lab/late --all | grep -q holder"
 kubectl -n bank delete pod holder --wait=false >/dev/null
 check "then it runs" eventually 60 pod_ended lab late
@@ -43,5 +45,8 @@ says "as JSON too" '"path": "bank"' "$RINGFENCE" queue -o json
 says "one by its name" "lab" "$RINGFENCE" queue lab
 check "and no other" bash -c "! '$RINGFENCE' queue lab | grep -q bank"
 refuses "one that is not there is named" 'there is no queue "nosuch"' "$RINGFENCE" queue nosuch
+says "a tenant sees its own" "lab" "$RINGFENCE" queue lab --kubeconfig "$work/lab.kubeconfig"
+refuses "and no other's" "forbidden" "$RINGFENCE" queue bank --kubeconfig "$work/lab.kubeconfig"
+refuses "nor does it change it" "forbidden" kubectl --kubeconfig "$work/lab.kubeconfig" patch queue lab --type merge -p '{"spec":{"weight":9}}'
 refuses "all queues are not a tenant's to see" "forbidden" "$RINGFENCE" queue --kubeconfig "$work/lab.kubeconfig"
 done_testing
