@@ -276,6 +276,7 @@ static int64_t add_resource(struct rf_core *c, const char *kind, const char *nam
 		return -1;
 	rf_vec_push(&c->resources, rf_strdup(b.p));
 	c->queues_pending = true; /* a queue may have waited for it */
+	c->capacity_stale = true; /* how much there is of it, none perhaps */
 	return r;
 }
 

@@ -537,10 +537,31 @@ static size_t find_candidates(struct rf_core *c, struct co_work **ret, size_t mo
 	return n;
 }
 
+static int64_t cards_of(const struct rf_evict_member *m)
+{
+	const struct co_pod *p = m->user;
+
+	return p != NULL && p->shape != NULL ? p->shape->form->cards : 0; /* of some only a claim is left */
+}
+
+/* The small ones first: only the last may straddle what its queue is guaranteed. */
+static void small_first(struct rf_evict_plan *plan)
+{
+	for (size_t i = 1; i < plan->n; i++) {
+		const struct rf_evict_member *m = plan->go[i];
+		size_t k = i;
+
+		for (; k > 0 && cards_of(plan->go[k - 1]) > cards_of(m); k--)
+			plan->go[k] = plan->go[k - 1];
+		plan->go[k] = m;
+	}
+}
+
 static void carry_out(struct rf_core *c, struct co_plan *p)
 {
 	int64_t grace = 0;
 
+	small_first(&p->plan);
 	for (size_t i = 0; i < p->plan.n; i++) {
 		struct co_pod *v = p->plan.go[i]->user;
 

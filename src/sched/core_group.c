@@ -85,7 +85,7 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 		if (!to_join(p, w))
 			continue;
 		if (p->work != NULL)
-			co_work_free(c, p->work);
+			co_work_leave(c, p); /* others in it may only be promised: they stay charged */
 		if (w == NULL) {
 			w = rf_new(struct co_work);
 			w->group = g;

@@ -68,6 +68,7 @@ static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct
 		if (co_resource(c, o->resource, &r, err) < 0)
 			return rf_wrap(err, "queue %.*s", RF_STR(v->name));
 		cards = cards || r == CO_CARDS;
+		c->capacity_stale = c->capacity_stale || (model && !c->model_quotas);
 		c->model_quotas = c->model_quotas || model;
 		if (model && o->guaranteed > 0)
 			of_models = add(of_models, o->guaranteed);

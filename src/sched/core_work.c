@@ -218,7 +218,7 @@ void co_spec(struct rf_core *c, const struct co_work *w, struct co_charge *ch, s
 	sort(ch);
 	if (alike && n > 1) {
 		ret->size = (int64_t)n;
-		ret->min = w->group != NULL ? RF_MIN(w->group->min, ret->size) : 1;
+		ret->min = w->group != NULL ? RF_MAX(RF_MIN(w->group->min, ret->size), 1) : 1; /* its PodGroup may be gone */
 	}
 	ret->ask = ch->ask;
 	ret->n_ask = ch->n;

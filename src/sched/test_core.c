@@ -1668,6 +1668,21 @@ static void test_gang_of_unlike_members_goes_whole(void **state)
 	end(&w);
 }
 
+/* Its PodGroup is gone, and nobody was there when it was: what runs is charged. */
+static void test_gang_without_its_group_is_charged(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	running(&w, "v0", "b", "g", "gpu-0");
+	running(&w, "v1", "b", "g", "gpu-1");
+	decide(&w);
+	assert_int_equal(used(&w, "b", "cards"), 2);
+	end(&w);
+}
+
 static void put_queue(struct world *w, const char *name, const char *parent, const char *of_tenant, struct rf_sched_quota *q,
 		      size_t n)
 {
@@ -1677,6 +1692,34 @@ static void put_queue(struct world *w, const char *name, const char *parent, con
 
 	if (rf_core_put_queue(w->c, &v, w->now, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+/* What runs stays charged to its tenant when its queue goes, and is in its queue again when that comes back. */
+static void test_queue_of_what_runs_is_deleted(void **state)
+{
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_queue(&w, "b-x", "", "b", NULL, 0);
+	p = pod(&w, "b1", "b", 1);
+	p.queue = RF_LIT("b-x");
+	p.node = RF_LIT("n0");
+	promise(&w, "b1", "b", "n0", "gpu-0");
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(used(&w, "b-x", "cards"), 1);
+	rf_core_del_queue(w.c, RF_LIT("b-x"), w.now);
+	decide(&w);
+	assert_null(rf_queues_find(rf_core_queues(w.c), RF_LIT("b-x")));
+	assert_int_equal(used(&w, "b", "cards"), 1);
+	put_queue(&w, "b-x", "", "b", NULL, 0);
+	decide(&w);
+	assert_int_equal(used(&w, "b-x", "cards"), 1);
+	assert_int_equal(used(&w, "b", "cards"), 0);
+	end(&w);
 }
 
 /* What a queue above others says of one thing does not cut what these are guaranteed of it, or of another. */
@@ -1783,6 +1826,93 @@ static void test_what_was_just_started_may_go(void **state)
 	running(&w, "low", "a", NULL, "gpu-0");
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	end(&w);
+}
+
+/* The minimum run time is counted from when it was bound, not from when that was decided. */
+static void test_min_run_counts_from_the_binding(void **state)
+{
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	guarantee(&w, "a", 1);
+	p = pod(&w, "b1", "b", 1);
+	p.min_run_ms = 5000;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	carry_claim(&w, &w.d[0]);
+	w.now += 1000;
+	carry_bind(&w, &w.d[0], p);
+	put_pod(&w, "a1", "a", 1);
+	w.now += 4000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	w.now += 1000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	end(&w);
+}
+
+/* It ended and its claim is gone, and both are heard of at once. */
+static void test_ended_and_scrubbed_at_once(void **state)
+{
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	running(&w, "b1", "b", NULL, "gpu-0");
+	decide(&w);
+	assert_int_equal(free_cards(&w), 0);
+	p = pod(&w, "b1", "b", 1);
+	p.node = RF_LIT("n0");
+	p.ended = true;
+	put(&w, &p);
+	del_claim(&w, "b1", "b");
+	decide(&w);
+	assert_int_equal(free_cards(&w), 1);
+	end(&w);
+}
+
+/* A tenant that shares no card any more is not joined on the one where it has a share. */
+static void test_no_share_beside_one_who_shares_no_more(void **state)
+{
+	struct rf_sched_grant g = { .container = RF_LIT("main"), .device = RF_LIT("gpu-0"), .bytes = 8 * GI, .milli = 100 };
+	struct rf_tenant t = { .isolation = RF_ISOLATION_SHARE, .trust_domain = RF_LIT("lab"), .quota_gpus = 10,
+			       .quota_gpu_memory = 800 * GI, .quota_pods = -1, .queue_weight = 1 };
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	node(&w, "n0", 1, "NVIDIA H100 80GB HBM3");
+	for (int i = 0; i < 2; i++) {
+		t.name = i == 0 ? RF_LIT("x") : RF_LIT("y");
+		rf_core_put_tenant(w.c, &t);
+		rf_core_put_namespace(w.c, t.name, t.name);
+	}
+	p = pod(&w, "x1", "x", 0);
+	p.containers[0].ask = (struct rf_gpu_ask){ .share_bytes = 8 * GI, .share_milli = 100 };
+	p.node = RF_LIT("n0");
+	put_claim(&w, "x1", "x", "n0", &g, 1);
+	put(&w, &p);
+	t.name = RF_LIT("x");
+	t.isolation = RF_ISOLATION_SLICE;
+	rf_core_put_tenant(w.c, &t);
+	p = pod(&w, "y1", "y", 0);
+	p.containers[0].ask = (struct rf_gpu_ask){ .share_bytes = 8 * GI, .share_milli = 100 };
+	put(&w, &p);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "y1"));
+	t.isolation = RF_ISOLATION_SHARE;
+	rf_core_put_tenant(w.c, &t);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "y1"));
 	end(&w);
 }
 
@@ -2227,10 +2357,15 @@ int main(void)
 		cmocka_unit_test(test_evict_fails),
 		cmocka_unit_test(test_gang_evicts_and_gang_is_evicted_whole),
 		cmocka_unit_test(test_gang_of_unlike_members_goes_whole),
+		cmocka_unit_test(test_gang_without_its_group_is_charged),
+		cmocka_unit_test(test_queue_of_what_runs_is_deleted),
 		cmocka_unit_test(test_guarantee_below_a_parent),
 		cmocka_unit_test(test_gang_within_quotas_of_models),
 		cmocka_unit_test(test_two_plans_two_victims),
 		cmocka_unit_test(test_what_was_just_started_may_go),
+		cmocka_unit_test(test_min_run_counts_from_the_binding),
+		cmocka_unit_test(test_ended_and_scrubbed_at_once),
+		cmocka_unit_test(test_no_share_beside_one_who_shares_no_more),
 		cmocka_unit_test(test_moves_free_cards),
 		cmocka_unit_test(test_commit_loses_a_member),
 		cmocka_unit_test(test_promises_of_a_gang_that_is_barred),
