@@ -5,6 +5,7 @@
 #define MANY_WAIT 2000 /* with more who wait, candidates are looked for only every so often */
 #define LOOK_MS 100
 #define LATE_MS 300000 /* after its grace a victim should be gone by then */
+#define GRACE_MS 300000 /* an eviction leaves no more */
 
 /* --- what is on its way ------------------------------------------------------------------------ */
 
@@ -104,9 +105,10 @@ static bool shielded(struct rf_core *c, const struct co_work *w)
 
 /* --- what the planner asks -------------------------------------------------------------------- */
 
+/* One that its tenant deletes with a grace of a year does not leave: it is evicted, which cuts that short. */
 static bool leaves(const struct co_pod *p)
 {
-	return p->deleting || p->evicting || p->ended || !p->known;
+	return (p->deleting && p->grace <= GRACE_MS) || p->evicting || p->ended || !p->known;
 }
 
 static size_t members_of(void *ctx, const struct rf_workload *rw, const struct rf_evict_member **ret)
@@ -204,8 +206,12 @@ bool co_may_go(void *ctx, const struct rf_evict_member *const *go, size_t n)
 		const struct co_budget *b = m->value;
 		int64_t left = allowed(c, b);
 
-		for (size_t i = 0; i < n; i++)
-			left -= !go[i]->leaving && in_budget(b, go[i]->user);
+		for (size_t i = 0; i < n; i++) {
+			const struct co_pod *p = go[i]->user;
+
+			/* one that is deleted is not among those that a budget protects */
+			left -= !go[i]->leaving && !p->deleting && in_budget(b, p);
+		}
 		if (left < 0 && left < allowed(c, b))
 			return false;
 	}
@@ -567,7 +573,7 @@ static void carry_out(struct rf_core *c, struct co_plan *p)
 
 		if (v == NULL)
 			continue;
-		grace = RF_MAX(grace, RF_MIN(v->grace, LATE_MS * 100));
+		grace = RF_MAX(grace, RF_MIN(v->grace, GRACE_MS));
 		if (leaves(v))
 			continue;
 		v->evicting = true;
@@ -596,7 +602,7 @@ static void wake_for_min_runs(struct rf_core *c)
 
 	for (struct rf_map_slot *m = NULL; c->min_runs && (m = rf_map_next(&c->pods, m)) != NULL;) {
 		const struct co_pod *p = m->value;
-		int64_t min_run = p->group != NULL ? RF_MAX(p->min_run, p->group->min_run) : p->min_run;
+		int64_t min_run = co_min_run(p);
 
 		if (p->work != NULL && p->work->running && min_run > 0 && p->work->started + min_run > c->now)
 			next = RF_MIN(next, p->work->started + min_run);

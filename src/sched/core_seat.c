@@ -73,6 +73,7 @@ static void unseat(struct rf_core *c, struct co_pod *p)
 	if (p->wished)
 		rf_wish_off(c->wishes, p->shape->wish, p->seat->handle);
 	p->wished = false;
+	p->ran = false;
 	drop_hold(c, p, false);
 	unlink_seat(c, p);
 }

@@ -154,20 +154,60 @@ struct co_queue *co_queue_of(struct rf_core *c, const struct co_pod *p, bool *re
 
 /* --- works ------------------------------------------------------------------------------------ */
 
+static const struct co_group *group_of(const struct co_pod *p)
+{
+	return p->group != NULL && p->group->known ? p->group : NULL;
+}
+
+static bool told_pinned(const struct co_pod *p)
+{
+	const struct co_group *g = group_of(p);
+
+	return p->pinned || (g != NULL && g->pinned);
+}
+
+static int64_t told_min_run(const struct co_pod *p)
+{
+	const struct co_group *g = group_of(p);
+
+	return g != NULL ? RF_MAX(p->min_run, g->min_run) : p->min_run;
+}
+
+bool co_pinned(const struct co_pod *p)
+{
+	return told_pinned(p) && !(p->ran && p->loose);
+}
+
+int64_t co_min_run(const struct co_pod *p)
+{
+	return p->ran ? RF_MIN(told_min_run(p), p->ran_min) : told_min_run(p);
+}
+
+/* Terms of what runs only loosen: else work could make itself impossible to take back once it has borrowed. Not before
+ * all of them are told: after a restart its group may come later than it does. */
+static void keep_terms(struct co_work *w)
+{
+	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (p->seat == NULL || !p->known || (p->group != NULL && !p->group->known))
+			continue;
+		p->loose = !co_pinned(p);
+		p->ran_min = co_min_run(p);
+		p->ran = true;
+	}
+}
+
 static bool preemptible(const struct co_pod *p)
 {
-	if (p->group != NULL && p->group->known && p->group->pinned)
-		return false;
 	/* Nobody's pods are the cluster's; a daemon's would only come back. */
 	if (p->ns->tenant == NULL || (p->daemon && p->shape->form->n_parts == 0))
 		return false;
-	return !p->pinned;
+	return !co_pinned(p);
 }
 
 static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 {
 	const struct co_pod *p = w->first;
-	const struct co_group *g = p != NULL && p->group != NULL && p->group->known ? p->group : NULL;
+	const struct co_group *g = p != NULL ? group_of(p) : NULL;
 
 	*s = (struct rf_workload_spec){ .user = (void *)(uintptr_t)w, .min = 1, .size = 1 };
 	if (w->claim != NULL) {
@@ -178,9 +218,8 @@ static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 	s->priority = p->priority;
 	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
 	s->preemptible = preemptible(p);
-	s->min_run_ms = g != NULL ? g->min_run : 0;
 	for (; p != NULL; p = p->work_next) /* as long as any of them may run */
-		s->min_run_ms = RF_MAX(s->min_run_ms, p->min_run);
+		s->min_run_ms = RF_MAX(s->min_run_ms, co_min_run(p));
 	p = w->first;
 	s->run_limit_ms = g != NULL && g->run_limit > 0 ? g->run_limit : p->run_limit;
 }
@@ -248,7 +287,7 @@ static void ranks(struct rf_core *c, struct co_work *w)
 {
 	if (w->queue == NULL || w->first == NULL || w->ranked || !preemptible(w->first))
 		return;
-	c->min_runs = c->min_runs || w->first->min_run > 0 || (w->first->group != NULL && w->first->group->min_run > 0);
+	c->min_runs = c->min_runs || co_min_run(w->first) > 0;
 	w->rank = w->first->priority;
 	rank(w, 1);
 }
@@ -334,6 +373,7 @@ void co_work_run(struct rf_core *c, struct co_work *w)
 
 	withdraw(c, w);
 	w->running = true;
+	keep_terms(w);
 	co_spec(c, w, &ch, &s);
 	if (ch.n == 0)
 		return;
@@ -491,6 +531,7 @@ void co_work_started(struct rf_core *c, struct co_work *w)
 	co_ahead_forget(c, w);
 	w->running = true;
 	w->started = c->now;
+	keep_terms(w);
 	ranks(c, w);
 	if (w->plan != NULL)
 		co_plan_drop(c, w->plan);

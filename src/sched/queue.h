@@ -199,7 +199,8 @@ size_t rf_reclaim_plan(struct rf_queues *qs, struct rf_workload *w, int64_t now,
 		       struct rf_victim *ret, size_t most);
 
 /* The same step by step, for a planner that knows where things run (evict.h), with one more claim: work of the same
- * leaf with a lower priority. Only in the books, and nothing else may be called until it is closed.
+ * leaf with a lower priority (which gives back what is asked for, or the leaf stays within its share of that). Only in
+ * the books, and nothing else may be called until it is closed.
  *
  * What started since the last news (work that came, ended or was put back, other amounts or queues, the end of a
  * minimum run time, a reservation whose time has come) is not taken: while nothing new comes, whoever is taken ran

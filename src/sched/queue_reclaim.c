@@ -479,6 +479,24 @@ static bool may_take(const struct rf_takes *t, const struct rf_workload *v, int6
 	return false;
 }
 
+/* By priority a queue gives up one thing for another. What it would have more of then must be within its share: else
+ * others take that back, with it there is room for what was given up, and so on without end. */
+static bool may_swap(const struct rf_takes *t, const struct rf_workload *v)
+{
+	const struct rf_shape *s = t->c.w->shape;
+
+	for (const struct rf_queue *q = s->leaf; q->parent != NULL; q = q->parent) {
+		for (size_t i = 0; i < s->n_ask; i++) {
+			size_t r = (size_t)s->ask[i].resource;
+
+			if (!asks_for(v->shape, s->ask[i].resource) &&
+			    q->v[RF_V_USED][r] + s->ask[i].amount * s->min > floor_of(q, r, ABOVE_FAIR))
+				return false;
+		}
+	}
+	return true;
+}
+
 static void judge(const struct rf_takes *t, struct rf_take *k)
 {
 	const struct rf_workload *v = k->work;
@@ -494,7 +512,7 @@ static void judge(const struct rf_takes *t, struct rf_take *k)
 	if (!may_go(&t->c, v) || v->news == t->c.qs->news)
 		return;
 	if (v->shape->leaf == t->c.w->shape->leaf) {
-		if (v->priority >= t->c.w->priority)
+		if (v->priority >= t->c.w->priority || !may_swap(t, v))
 			return;
 		k->kind = RF_TAKE_PRIORITY;
 		k->tier = TIER_PRIORITY;

@@ -1668,6 +1668,128 @@ static void test_gang_of_unlike_members_goes_whole(void **state)
 	end(&w);
 }
 
+/* b1 runs on what is a's, is being deleted with such a grace, and a disruption budget leaves nothing; a1 waits. */
+static void deleted_with_grace(struct world *w, int64_t grace_ms)
+{
+	struct rf_sched_budget budget = { .ns = RF_LIT("b"), .name = RF_LIT("pdb"), .labels = { .all = NULL }, .any = true };
+	struct rf_sched_pod p;
+
+	begin(w);
+	cluster(w, 1, 1);
+	guarantee(w, "a", 1);
+	rf_core_put_budget(w->c, &budget);
+	running(w, "b1", "b", NULL, "gpu-0");
+	decide(w);
+	p = pod(w, "b1", "b", 1);
+	p.node = RF_LIT("n0");
+	p.started_ms = w->now - 10000;
+	p.grace_ms = grace_ms;
+	p.deleting = true;
+	put(w, &p);
+	put_pod(w, "a1", "a", 1);
+	decide(w);
+}
+
+static void test_deleted_with_a_long_grace_is_evicted(void **state)
+{
+	struct world w;
+
+	(void)state;
+	deleted_with_grace(&w, 300000); /* it goes by itself */
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	end(&w);
+	deleted_with_grace(&w, INT64_C(31536000000));
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	assert_int_equal(of(&w, RF_CORE_EVICT, "b1")->cause, RF_CORE_RECLAIMED);
+	w.now += 1000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0); /* said once */
+	gone(&w, "b1", "b");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a1"));
+	end(&w);
+}
+
+/* b1 runs on what is a's under the first terms, then under the second; a1 comes and would have it. */
+static size_t evicted_after(bool pinned, int64_t min_run, bool then_pinned, int64_t then_min_run)
+{
+	struct rf_sched_pod p;
+	struct world w;
+	size_t n;
+
+	begin(&w);
+	cluster(&w, 1, 1);
+	guarantee(&w, "a", 1);
+	promise(&w, "b1", "b", "n0", "gpu-0");
+	for (int i = 0; i < 2; i++) {
+		p = pod(&w, "b1", "b", 1);
+		p.node = RF_LIT("n0");
+		p.started_ms = w.now - 10000;
+		p.pinned = i == 0 ? pinned : then_pinned;
+		p.min_run_ms = i == 0 ? min_run : then_min_run;
+		put(&w, &p);
+		decide(&w);
+	}
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	n = count(&w, RF_CORE_EVICT);
+	end(&w);
+	return n;
+}
+
+static void test_terms_of_what_runs_only_loosen(void **state)
+{
+	(void)state;
+	assert_int_equal(evicted_after(false, 0, false, 0), 1);
+	assert_int_equal(evicted_after(false, 0, true, 0), 1);
+	assert_int_equal(evicted_after(true, 0, false, 0), 1);
+	assert_int_equal(evicted_after(true, 0, true, 0), 0);
+	assert_int_equal(evicted_after(false, 5000, false, 3600000), 1);
+	assert_int_equal(evicted_after(false, 3600000, false, 5000), 1);
+	assert_int_equal(evicted_after(false, 3600000, false, 3600000), 0);
+}
+
+/* A gang that borrows runs under one PodGroup; that is deleted, and another of its name comes. */
+static size_t evicted_with_groups(bool pinned, int64_t min_run, bool then_pinned, int64_t then_min_run)
+{
+	struct rf_sched_group g = { .ns = RF_LIT("b"), .name = RF_LIT("g"), .min = 2, .pinned = pinned, .min_run_ms = min_run };
+	struct world w;
+	size_t n;
+
+	begin(&w);
+	cluster(&w, 1, 2);
+	guarantee(&w, "a", 1);
+	running(&w, "v0", "b", "g", "gpu-0"); /* told of before its group, as after a restart */
+	running(&w, "v1", "b", "g", "gpu-1");
+	decide(&w);
+	g.rv = ++w.rv;
+	g.created_ms = w.now;
+	rf_core_put_group(w.c, &g);
+	decide(&w);
+	rf_core_del_group(w.c, g.ns, g.name);
+	decide(&w);
+	g.rv = ++w.rv;
+	g.pinned = then_pinned;
+	g.min_run_ms = then_min_run;
+	rf_core_put_group(w.c, &g);
+	decide(&w);
+	put_pod(&w, "a1", "a", 1);
+	decide(&w);
+	n = count(&w, RF_CORE_EVICT);
+	end(&w);
+	return n;
+}
+
+static void test_a_new_group_does_not_pin_what_runs(void **state)
+{
+	(void)state;
+	assert_int_equal(evicted_with_groups(false, 0, false, 0), 2);
+	assert_int_equal(evicted_with_groups(false, 0, true, 0), 2);
+	assert_int_equal(evicted_with_groups(false, 5000, false, 3600000), 2);
+	assert_int_equal(evicted_with_groups(true, 0, true, 0), 0);
+	assert_int_equal(evicted_with_groups(false, 3600000, false, 3600000), 0);
+}
+
 /* Its PodGroup is gone, and nobody was there when it was: what runs is charged. */
 static void test_gang_without_its_group_is_charged(void **state)
 {
@@ -1961,6 +2083,37 @@ static void test_moves_free_cards(void **state)
 	assert_int_equal(rf_core_defragment(w.c, w.now, 10, &w.a, &m), 1);
 	assert_true(rf_str_is(m[0].uid, "s2"));
 	end(&w);
+}
+
+/* A share goes for a card of a higher priority, but not if others have a claim on that card: it would come back. */
+static void test_priority_swaps_within_the_share(void **state)
+{
+	(void)state;
+	for (int others = 0; others < 2; others++) {
+		struct rf_sched_pod p;
+		struct world w;
+
+		begin(&w);
+		node(&w, "n0", 1, "NVIDIA H100 80GB HBM3");
+		node(&w, "n1", 1, "NVIDIA H100 80GB HBM3");
+		tenant(&w, "s", RF_ISOLATION_SHARE, 100);
+		tenant(&w, "a", RF_ISOLATION_GPU, 100);
+		sharing(&w, "s0", "n0", 0, false);
+		p = pod(&w, "s1", "s", 1);
+		p.priority = 10;
+		p.node = RF_LIT("n1");
+		p.started_ms = w.now;
+		promise(&w, "s1", "s", "n1", "gpu-0");
+		put(&w, &p);
+		p = pod(&w, "s2", "s", 1);
+		p.priority = 10;
+		put(&w, &p);
+		if (others > 0)
+			put_pod(&w, "a1", "a", 1);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_EVICT), others > 0 ? 0 : 1);
+		end(&w);
+	}
 }
 
 /* --- commits that lose a member ------------------------------------------------------------------- */
@@ -2357,6 +2510,9 @@ int main(void)
 		cmocka_unit_test(test_evict_fails),
 		cmocka_unit_test(test_gang_evicts_and_gang_is_evicted_whole),
 		cmocka_unit_test(test_gang_of_unlike_members_goes_whole),
+		cmocka_unit_test(test_deleted_with_a_long_grace_is_evicted),
+		cmocka_unit_test(test_terms_of_what_runs_only_loosen),
+		cmocka_unit_test(test_a_new_group_does_not_pin_what_runs),
 		cmocka_unit_test(test_gang_without_its_group_is_charged),
 		cmocka_unit_test(test_queue_of_what_runs_is_deleted),
 		cmocka_unit_test(test_guarantee_below_a_parent),
@@ -2367,6 +2523,7 @@ int main(void)
 		cmocka_unit_test(test_ended_and_scrubbed_at_once),
 		cmocka_unit_test(test_no_share_beside_one_who_shares_no_more),
 		cmocka_unit_test(test_moves_free_cards),
+		cmocka_unit_test(test_priority_swaps_within_the_share),
 		cmocka_unit_test(test_commit_loses_a_member),
 		cmocka_unit_test(test_promises_of_a_gang_that_is_barred),
 		cmocka_unit_test(test_the_rest_of_an_unlike_gang_follows),
