@@ -117,8 +117,8 @@ static bool can_give(const struct rf_rc_term *t, const struct rf_rc_term *other,
 	case RF_RC_SET:
 		return false;
 	case RF_RC_COMP:
-		if (left) /* as OPA has it */
-			return t->kind == RF_RC_ARRAY;
+		if (left && t->kind == RF_RC_ARRAY) /* as OPA has it */
+			return true;
 		return other->comp == (t->kind == RF_RC_ARRAY ? RF_RA_ARRAY_COMP : RF_RA_OBJECT_COMP);
 	default:
 		return true;
