@@ -242,7 +242,7 @@ static int validate_podgroup(struct rf_arena *a, const struct rf_json *old, cons
 {
 	/* What it says decides who is charged and who may be evicted; pods run by it. */
 	if (old != NULL && same(old, o, "spec", err) < 0)
-		return -err->code;
+		return rf_fail(err, RF_INVALID, "spec: Invalid value: cannot be changed; delete the group and create it anew");
 	return rf_validate_podgroup(o, err);
 }
 

@@ -12,7 +12,7 @@ static const struct rf_queue_resource fixed[CO_FIXED] = {
 void rf_core_config_default(struct rf_core_config *c)
 {
 	*c = (struct rf_core_config){
-		.policy = RF_FLEET_FRAG,
+		.policy = RF_FLEET_PACK, /* RF_FLEET_FRAG must be told what is usual, and nobody here does yet */
 		.reclaim = RF_RECLAIM_GUARANTEE,
 		.half_life_ms = INT64_C(24) * 3600 * 1000,
 		.entry_ms = 60 * 1000,

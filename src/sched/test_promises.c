@@ -363,7 +363,7 @@ static void a_priority_does_not_pass_another_tenant(void **state)
 	bound(b, "b1", "n1", NULL);
 }
 
-static void pods_without_gpus_leave_gpu_nodes_alone(void **state)
+static void whole_cards_leave_large_groups_together(void **state)
 {
 	struct bench *b = *state;
 
@@ -371,9 +371,13 @@ static void pods_without_gpus_leave_gpu_nodes_alone(void **state)
 	node(b, "n2", 2);
 	node(b, "n3", 0);
 	tenant(b, "ta", RF_ISOLATION_GPU, "ta");
+	put(b, pod(b, "one", "ta"), 1, 0, 0);
+	put(b, pod(b, "eight", "ta"), 8, 0, 0);
 	put(b, pod(b, "none", "ta"), 0, 0, 0);
 	cycle(b);
-	bound(b, "none", "n3", NULL);
+	bound(b, "one", "n2", "gpu-0");
+	bound(b, "eight", "n1", "gpu-0");
+	bound(b, "none", "n3", NULL); /* pods without GPUs leave GPU nodes alone */
 }
 
 /* Six shares that only fit if the fullest card is not always taken: 5+3+2 and 4+4+2 of 10. */
@@ -1022,7 +1026,7 @@ int main(void)
 		TEST(a_pod_whose_tenant_is_not_known_goes_nowhere),
 		TEST(a_tenants_pods_go_by_priority_then_age_then_uid),
 		TEST(a_priority_does_not_pass_another_tenant),
-		TEST(pods_without_gpus_leave_gpu_nodes_alone),
+		TEST(whole_cards_leave_large_groups_together),
 		TEST(several_shares_of_one_pod_are_fitted_where_greed_fails),
 		TEST(an_allocated_claim_is_kept_and_one_on_a_dead_card_released),
 		TEST(a_claim_holds_its_card_until_it_is_gone),

@@ -287,6 +287,7 @@ static void heads_give_values_to_variables(void **state RF_UNUSED)
 	SAYS("r[l] := input.c[k] if { l := upper(k) }", input, "[{\"r\": {\"X\": 1, \"Y\": 2}}]");
 	SAYS("r := 1 if { false } else := input.b[i] if { i > 0 }", input, "[{\"r\": 2}]");
 	SAYS("r := [input.b[i] | j := i + 1; j > 1]", input, "[{\"r\": [2]}]");
+	SAYS("r := x if { k := \"p\"; {\"p\": x} = {k: 7 | true} }", input, "[{\"r\": 7}]");
 	SAYS("r := {k: input.c[k] | true}", input, "[{\"r\": {\"x\": 1, \"y\": 2}}]");
 	assert_non_null(strstr(ask("package t\nr contains input.c[k] if { l := m }", "data.t", input), "var m is unsafe"));
 }
@@ -306,6 +307,8 @@ static void constant_names_are_there_though_they_are_empty(void **state RF_UNUSE
 
 static void types_that_are_not_held_against_a_policy(void **state RF_UNUSED)
 {
+	SAYS("r := urlquery.decode_object(\"a=1\")\ns if r[1] > \"k\"", "{}", "[{\"r\": {\"a\": [\"1\"]}}]");
+	SAYS("r if not urlquery.decode_object(\"a\") == {\"a\": 1}", "{}", "[{\"r\": true}]");
 	SAYS("r := [input.l] if input.a\ns if { i := 1; some x in r[i]; x }", "{}", "[{}]");
 	SAYS("r contains x if { some x in input.s }\nf(x) := 1 if { y := null; {x: true | 1 = r[y]} }", "{}", "[{\"r\": set()}]");
 	SAYS("r if { v := 7; not $\"p{v}q\"; v == null }", "{}", "[{}]");
