@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand"
 	"os"
 	"os/exec"
@@ -135,24 +136,6 @@ func compare(opa, rf answer) string {
 	return "opa " + a + ", ringfence " + b
 }
 
-// Where the two differ and ringfence stays as it is; see README.md. Matched against the smallest form of a finding.
-var known = regexp.MustCompile(`yaml\.|%[+-]*#[+-]*[xX]|to_number\(|render_template|net\.cidr_merge|product\(`)
-
-// Of two equal numbers in a set or as keys one stays; which spelling that is differs: 2 or 2.0.
-var spelling = regexp.MustCompile(`(\d)\.0+(\D|$)`)
-
-// isKnown tells differences that are no finding from those that are.
-func isKnown(q *question, opa, rf answer) bool {
-	if known.MatchString(q.text()) {
-		return true
-	}
-	if kind(rf) == "eval_conflict_error" && (kind(opa) == "value" || kind(opa) == "undefined") {
-		return true // OPA's index of rules spares it some that would conflict
-	}
-	plain := func(a answer) string { return spelling.ReplaceAllString(fmt.Sprint(a.Result), "$1$2") }
-	return kind(opa) == "value" && kind(rf) == "value" && plain(opa) == plain(rf)
-}
-
 type comparison struct {
 	rf    other
 	limit time.Duration
@@ -202,6 +185,17 @@ func show(number int, difference string, q *question, opa, rf answer) {
 	fmt.Printf("query: %s\ninput: %s\ndata: %s\nopa:       %s\nringfence: %s\n", q.Query, q.Input, q.Data, x, y)
 }
 
+func counts(of map[string]int) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(&b, " %s %d", k, of[k])
+	}
+	if len(of) == 0 {
+		return " none"
+	}
+	return b.String()
+}
+
 func differentialMain(args []string) error {
 	f := flag.NewFlagSet("differential", flag.ExitOnError)
 	path := f.String("ringfence", "", "the program to compare")
@@ -225,7 +219,7 @@ func differentialMain(args []string) error {
 	defer c.rf.stop()
 	r := rand.New(rand.NewSource(*seed))
 	seen := map[string]int{}
-	kinds := map[string]int{}
+	kinds, known := map[string]int{}, map[string]int{}
 	findings, n := 0, 0
 	until := time.Now().Add(time.Duration(*seconds) * time.Second)
 	for ; time.Now().Before(until) && findings < *stop; n++ {
@@ -265,8 +259,8 @@ func differentialMain(args []string) error {
 			}
 		}
 		q := p.question()
-		if !*all && isKnown(q, opa, rf) {
-			kinds["(known difference)"]++
+		if name := knownAs(&finding{q, opa, rf, c}); name != "" && !*all {
+			known[name]++
 			continue
 		}
 		if *skip != "" && regexp.MustCompile(*skip).MatchString(difference+"\n"+q.text()) {
@@ -279,19 +273,10 @@ func differentialMain(args []string) error {
 		findings++
 		show(findings, difference, q, opa, rf)
 	}
-	fmt.Printf("seed %d: %d policies, %d different findings; OPA's answers:", *seed, n, findings)
-	for _, k := range slices.Sorted(func(yield func(string) bool) {
-		for k := range kinds {
-			if !yield(k) {
-				return
-			}
-		}
-	}) {
-		fmt.Printf(" %s %d", k, kinds[k])
-	}
-	fmt.Println()
+	fmt.Printf("OPA's answers:%s\nknown differences:%s\n", counts(kinds), counts(known))
+	fmt.Printf("seed %d: %d policies, %d new findings\n", *seed, n, findings)
 	if findings > 0 {
-		return fmt.Errorf("%d differences", findings)
+		return fmt.Errorf("%d new findings", findings)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func failed(err error) answer {
 }
 
 // ask answers one question in this process. Whatever goes wrong is an answer, too.
-func ask(q *question, limit time.Duration) (ret answer) {
+func ask(q *question, limit time.Duration, more ...rego.EvalOption) (ret answer) {
 	defer func() {
 		if r := recover(); r != nil {
 			ret = answer{Error: &failure{"panic", fmt.Sprint(r)}}
@@ -138,7 +138,7 @@ func ask(q *question, limit time.Duration) (ret answer) {
 	if err != nil {
 		return failed(err)
 	}
-	opts := []rego.EvalOption{rego.EvalTime(time.Unix(0, q.NowNS).UTC())}
+	opts := append([]rego.EvalOption{rego.EvalTime(time.Unix(0, q.NowNS).UTC())}, more...)
 	if len(q.Input) > 0 {
 		input, err := ast.ValueFromReader(bytes.NewReader(q.Input))
 		if err != nil {

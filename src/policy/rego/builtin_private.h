@@ -45,6 +45,8 @@ uint32_t rf_rb_rune(struct rf_str s, size_t *at);
 size_t rf_rb_runes(struct rf_str s); /* how many */
 
 /* Go's fmt.Sprintf over values. */
+/* A null whose tag is RF_RB_NIL is Go's nil. */
+#define RF_RB_NIL 1
 void rf_rb_sprintf(struct rf_rb_out *o, struct rf_str format, const struct rf_rv *arg, size_t n);
 /* Go's text/template over an object; RF_RB_ERROR says where. */
 enum rf_rb_result rf_rb_template(struct rf_rb_out *o, struct rf_str text, struct rf_rv vars,

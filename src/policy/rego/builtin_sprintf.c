@@ -508,12 +508,30 @@ static void bad_verb(struct rf_rb_out *o, const struct spec *f, uint32_t verb, s
 	rf_rb_out_c(o, ')');
 }
 
+static bool is_nil(struct rf_rv v)
+{
+	return v.type == RF_RV_NULL && v.tag == RF_RB_NIL;
+}
+
+static void put_nil(struct rf_rb_out *o, const struct spec *f, uint32_t verb)
+{
+	if (verb == 'T' || verb == 'v') {
+		pad(o, f, RF_LIT("<nil>"));
+		return;
+	}
+	rf_rb_out_add(o, RF_LIT("%!"));
+	rf_rb_out_rune(o, verb);
+	rf_rb_out_add(o, RF_LIT("(<nil>)"));
+}
+
 static void put(struct rf_rb_out *o, const struct spec *f, uint32_t verb, struct rf_rv v)
 {
 	enum kind k = kind_of(v);
 	bool ok = true;
 
-	if (verb == 'T')
+	if (is_nil(v))
+		put_nil(o, f, verb);
+	else if (verb == 'T')
 		pad(o, f, cut(f, rf_str(type_of(k))));
 	else if (k == KIND_INT)
 		ok = put_int(o, f, verb, v);
@@ -711,8 +729,10 @@ static void extra(struct format *p, struct rf_rb_out *o)
 	for (size_t i = p->next; i < p->n && !o->full; i++) {
 		if (i > p->next)
 			rf_rb_out_add(o, RF_LIT(", "));
-		rf_rb_out_add(o, rf_str(type_of(kind_of(p->arg[i]))));
-		rf_rb_out_c(o, '=');
+		if (!is_nil(p->arg[i])) {
+			rf_rb_out_add(o, rf_str(type_of(kind_of(p->arg[i]))));
+			rf_rb_out_c(o, '=');
+		}
 		put(o, &(struct spec){ 0 }, 'v', p->arg[i]);
 	}
 	rf_rb_out_c(o, ')');

@@ -677,7 +677,9 @@ static bool fn_printf(struct expr *x, const struct rf_rv *arg, size_t n, struct 
 		return bad_run(x, "error calling printf: the format is not a string", RF_STR_EMPTY);
 	for (size_t i = 1; i < n; i++) {
 		as[i] = arg[i];
-		if (!is_int(arg[i]) && arg[i].type != RF_RV_STRING && arg[i].type != RF_RV_BOOL &&
+		if (arg[i].type == RF_RV_NULL)
+			as[i].tag = RF_RB_NIL;
+		else if (!is_int(arg[i]) && arg[i].type != RF_RV_STRING && arg[i].type != RF_RV_BOOL &&
 		    !fn_print(x, false, &arg[i], 1, &as[i]))
 			return false;
 	}

@@ -137,12 +137,17 @@ void rf_rc_check_module(struct rf_rc *c)
 		check_rule(c, m->rule[i]);
 }
 
+void rf_rc_complain_tries(struct rf_rc *c, struct rf_ra_loc loc)
+{
+	rf_ra_complain(c->errors, "rego_compile_error", c->module, loc,
+		       "too many expressions that wait for each other; write them in the order they "
+		       "are used, or as several rules");
+}
+
 bool rf_rc_tried(struct rf_rc *c, struct rf_ra_loc loc)
 {
 	if (++c->n_tried <= RF_RC_TRIES_MAX + c->more_tries)
 		return false;
-	rf_ra_complain(c->errors, "rego_compile_error", c->module, loc,
-		       "too many expressions that wait for each other; write them in the order they "
-		       "are used, or as several rules");
+	rf_rc_complain_tries(c, loc);
 	return true;
 }

@@ -356,6 +356,10 @@ static bool fit_term(struct check *k, struct rf_rc_term *t, const struct rf_rt *
 	switch (t->kind) {
 	case RF_RC_VAR:
 		return fit_var(k, t->var, want, either);
+	case RF_RC_CONST:
+		if (t->held)
+			return fit_var(k, t->var, want, either);
+		return rf_rt_fits(&k->types, t->type, want);
 	case RF_RC_ARRAY:
 	case RF_RC_OBJECT:
 	case RF_RC_SET:
@@ -644,6 +648,8 @@ static const struct rf_rt *type_term(struct check *k, struct rf_rc_term *t)
 
 /* --- goals --- */
 
+static void refs_in_body(struct check *k, struct rf_rc_body *b);
+
 static bool is_open(const struct rf_rc_term *t)
 {
 	return !t->type || t->type->open;
@@ -743,7 +749,8 @@ static void check_goal(struct check *k, struct rf_rc_goal *g)
 		break;
 	case RF_RC_EVERY:
 		type_term(k, g->b);
-		break; /* OPA does not look into bodies of these */
+		refs_in_body(k, g->body); /* of these OPA looks at the references only */
+		break;
 	case RF_RC_EITHER:
 	case RF_RC_BOTH:
 		break;
@@ -754,6 +761,30 @@ static void check_goal(struct check *k, struct rf_rc_goal *g)
 struct turn {
 	uint32_t order, at;
 };
+
+static void refs_in_term(struct check *k, struct rf_rc_term *t)
+{
+	if (!t || t->kind == RF_RC_COMP || --k->types.work < 0)
+		return;
+	if (t->kind == RF_RC_REF) {
+		type_term(k, t);
+		return;
+	}
+	for (uint32_t i = 0; i < t->n; i++)
+		refs_in_term(k, t->item[i]);
+}
+
+static void refs_in_body(struct check *k, struct rf_rc_body *b)
+{
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct rf_rc_goal *g = &b->goal[i];
+
+		refs_in_term(k, g->a);
+		refs_in_term(k, g->b);
+		if (g->body && (g->kind == RF_RC_EVERY || g->kind == RF_RC_NOT))
+			refs_in_body(k, g->body);
+	}
+}
 
 static int by_order(const void *a, const void *b)
 {

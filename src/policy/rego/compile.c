@@ -322,6 +322,7 @@ static void compile_body(struct rf_rc *c, struct rf_rc_scope *args, const struct
 	seen->contains = p->rule->contains;
 	seen->value = value;
 	c->tail = &rule->body;
+	c->unsafe = !rf_rc_check_safety(c, body, keys, rule->n_path, value);
 	rf_rc_generate(c, body);
 	/* p[x] := q[x]: then the value is what x comes from */
 	if (value && !all_ready(keys, rule->n_path))
@@ -685,7 +686,10 @@ int rf_rego_prepare(struct rf_rego *r, struct rf_str query, enum rf_ra_version v
 		c.n_values = q->n_values = body->n;
 		for (uint32_t i = 0; i < body->n; i++)
 			q->value_slot[i] = UINT32_MAX; /* true */
-		rf_rc_generate(&c, rf_rc_body(&c, s, body));
+		struct rf_rc_body *resolved = rf_rc_body(&c, s, body);
+
+		c.unsafe = !rf_rc_check_safety(&c, resolved, NULL, 0, NULL);
+		rf_rc_generate_query(&c, resolved);
 		list_vars(q, s);
 		q->n_slots = c.n_slots;
 		if (q->body && !q->body->next && q->body->op == RF_RP_MATCH && q->n_vars == 0)

@@ -39,6 +39,9 @@ struct rf_rc_var {
 	bool shown;    /* in a template: then OPA does not hold it to a type */
 	bool bound;    /* has its value at the point that is being generated */
 	bool pending;  /* will have it once the references of the same expression are walked */
+	/* safety.c's */
+	bool made, global, safe;
+	uint32_t seen, in_body, out, unified, left;
 	struct rf_rc_scope *scope;
 	const struct rf_rt *type; /* while types are checked; NULL: not known */
 	struct rf_ra_loc loc;
@@ -129,9 +132,28 @@ struct rf_rc_goal {
 	uint32_t expr; /* of a query: which expression it came from, 1 + index */
 };
 
+/* An expression as it was written, for safety.c: goals may be parts of it. */
+struct rf_rc_said {
+	enum {
+		RF_RC_SAID_TERM,    /* a; b: takes what the call a gives */
+		RF_RC_SAID_EQ,	    /* a = b */
+		RF_RC_SAID_CLOSURE, /* every over a; not { }, or, and */
+		RF_RC_SAID_INSIDE,  /* not a = b, where nothing of it is computed outside */
+	} kind;
+	bool negated, assigned, every;
+	struct rf_ra_loc loc;
+	struct rf_rc_term *a, *b;
+	const struct rf_rc_body *body, *other;
+	const struct rf_rc_scope *scope, *other_scope;
+	struct rf_rc_term **with; /* values; NULL: a function */
+	uint32_t n_with;
+};
+
 struct rf_rc_body {
 	struct rf_rc_goal *goal;
 	uint32_t n, room;
+	struct rf_rc_said *said;
+	uint32_t n_said, room_said;
 };
 
 /* A rule as it was resolved, for its types. */
@@ -162,7 +184,9 @@ struct rf_rc {
 	uint32_t ground;
 	struct rf_rc_rule **rules, *seen; /* rules: of all groups; seen: this one */
 	uint32_t n_slots, n_ordered;
-	uint64_t n_tried, more_tries;
+	uint64_t n_tried, n_checked, more_tries;
+	uint32_t stamp; /* safety.c's */
+	bool unsafe; /* it has been told */
 	struct rf_rc_computed { /* arguments of the rule that the body has to compute and compare */
 		struct rf_rc_term *var;
 		const struct rf_ra_term *term;
@@ -177,6 +201,8 @@ struct rf_rc {
 	const struct rf_ra_term *statement; /* a call that stands alone may name its result as last argument */
 	uint32_t *value_slot; /* a query's: where the values of its expressions go */
 	uint32_t n_values;
+	struct rf_rc_var **last; /* a query's: values that must not be false */
+	uint32_t n_last;
 };
 
 /* who refers to whom, for recursion */
@@ -206,7 +232,12 @@ struct rf_rc_notes {
 	struct rf_str twice_scope;
 };
 
+/* safety.c: of a rule, what its head gives belongs to the body. False: it is not safe, and that has been told. */
+bool rf_rc_check_safety(struct rf_rc *c, const struct rf_rc_body *b, struct rf_rc_term **key, uint32_t n_keys,
+			struct rf_rc_term *value);
+
 /* check_module.c */
+void rf_rc_complain_tries(struct rf_rc *c, struct rf_ra_loc loc);
 /* One look more; true: there were too many, and it has been told. */
 bool rf_rc_tried(struct rf_rc *c, struct rf_ra_loc loc);
 void rf_rc_check_module(struct rf_rc *c);
@@ -259,12 +290,14 @@ struct rf_rc_term *rf_rc_new(struct rf_rc *c, enum rf_rc_kind kind, struct rf_ra
 bool rf_rc_ready_value(const struct rf_rc_term *t);
 bool rf_rc_ready_pattern(const struct rf_rc_term *t);
 bool rf_rc_ready(const struct rf_rc_goal *g);
+void rf_rc_complain_var(struct rf_rc *c, const struct rf_rc_var *v, struct rf_ra_loc loc);
 void rf_rc_complain_unsafe(struct rf_rc *c, const struct rf_rc_goal *g);
 void rf_rc_complain_unsafe_term(struct rf_rc *c, const struct rf_rc_term *t);
 bool rf_rc_iterates(const struct rf_rc_term *t); /* a reference with a key that has no value yet */
 
 /* generate.c */
 void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b);
+void rf_rc_generate_query(struct rf_rc *c, struct rf_rc_body *b);
 struct rf_rp_expr *rf_rc_value(struct rf_rc *c, struct rf_rc_term *t); /* may emit steps */
 /* Of a head, after its body: with what that has computed of it. */
 struct rf_rp_expr *rf_rc_head_value(struct rf_rc *c, struct rf_rc_term *t);

@@ -171,12 +171,22 @@ static struct rf_rp_expr *ref_expr(struct rf_rc *c, struct rf_rc_term *t)
 	return e;
 }
 
+/* Of a query, only the expressions outside of closures have their values as answer. */
+static void generate_closure(struct rf_rc *c, struct rf_rc_body *b)
+{
+	uint32_t *values = c->value_slot;
+
+	c->value_slot = NULL;
+	rf_rc_generate(c, b);
+	c->value_slot = values;
+}
+
 static struct rf_rp_step *body_of(struct rf_rc *c, struct rf_rc_body *b)
 {
 	struct rf_rp_step *first = NULL, **kept = c->tail;
 
 	c->tail = &first;
-	rf_rc_generate(c, b);
+	generate_closure(c, b);
 	c->tail = kept;
 	return first;
 }
@@ -193,7 +203,7 @@ static struct rf_rp_expr *comp_expr(struct rf_rc *c, struct rf_rc_term *t)
 
 	e->first = t->first;
 	c->tail = &e->body;
-	rf_rc_generate(c, t->body);
+	generate_closure(c, t->body);
 	if (t->key && !rf_rc_ready_value(t->key)) /* {x: q[x] | ...} */
 		e->base = rf_rc_head_value(c, t->term);
 	if (t->key)
@@ -407,6 +417,104 @@ static struct rf_rc_term *copy_of(struct rf_rc *c, const struct rf_rc_term *t)
 	return same;
 }
 
+/* Rules, functions and comprehensions are in it: computing it may be an error. */
+static bool may_fail(const struct rf_rc_term *t)
+{
+	if (t->kind == RF_RC_CALL || t->kind == RF_RC_COMP || t->kind == RF_RC_DATA)
+		return true;
+	for (uint32_t i = 0; i < t->n; i++)
+		if (may_fail(t->item[i]))
+			return true;
+	return false;
+}
+
+static bool may_fail_in(const struct rf_rc_term *t)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		if (may_fail(t->item[i]))
+			return true;
+	return false;
+}
+
+static bool walks(const struct rf_rc_term *t)
+{
+	if (t->kind == RF_RC_COMP)
+		return false;
+	if (rf_rc_iterates(t))
+		return true;
+	for (uint32_t i = 0; i < t->n; i++)
+		if (walks(t->item[i]))
+			return true;
+	return false;
+}
+
+static struct rf_rc_term *computed(struct rf_rc *c, struct rf_rc_term *t)
+{
+	struct rf_rp_expr *value = rf_rc_value(c, t);
+	struct rf_rc_var *v = rf_rc_temp(c);
+	struct rf_rp_step *s = emit(c, RF_RP_MATCH, t->loc);
+
+	s->expr = value;
+	s->pattern = bind_to(c, v);
+	return temp_term(c, v, t->loc);
+}
+
+/* Operands are computed from the left, as in OPA: one that may be an error comes before the walks in those behind it,
+ * which may find nothing. */
+static struct rf_rc_term *before_walks(struct rf_rc *c, struct rf_rc_term *t)
+{
+	return !may_fail(t) || walks(t) || !rf_rc_ready_value(t) ? t : computed(c, t);
+}
+
+enum { SEEN_NOTHING, SEEN_REF, SEEN_ERROR };
+
+static int seen_in(const struct rf_rc_term *t)
+{
+	if (t->kind == RF_RC_COMP || t->kind == RF_RC_DATA || (t->kind == RF_RC_REF && t->item[0]->kind == RF_RC_DATA))
+		return SEEN_ERROR;
+	return t->kind == RF_RC_REF ? SEEN_REF : SEEN_NOTHING;
+}
+
+/* A call after what was seen: one may be an error, the other undefined. */
+static bool must_be_first(const struct rf_rc_term *call, int seen)
+{
+	bool matters = seen == SEEN_ERROR || (seen == SEEN_REF && (call->group || may_fail_in(call)));
+
+	return matters && rf_rc_ready_value(call);
+}
+
+/* OPA computes calls before the expression that they are operands of, and so before its references. */
+static struct rf_rc_term *calls_first(struct rf_rc *c, struct rf_rc_term *t, int *seen)
+{
+	const struct rf_rc_term *before = t;
+
+	*seen = RF_MAX(*seen, seen_in(t));
+	for (uint32_t i = 0; t->kind != RF_RC_COMP && t->kind != RF_RC_REF && i < t->n; i++) {
+		struct rf_rc_term *item = t->item[i], *h;
+
+		if (item->kind != RF_RC_CALL)
+			h = calls_first(c, item, seen);
+		else
+			h = must_be_first(item, *seen) ? computed(c, item) : item;
+		if (h == item)
+			continue;
+		if (t == before)
+			t = copy_of(c, t);
+		t->item[i] = h;
+	}
+	return t;
+}
+
+/* How many of its operands come before the last one with a walk. */
+static uint32_t n_before_walks(const struct rf_rc_term *t)
+{
+	uint32_t n = t->kind == RF_RC_REF ? 0 : t->n;
+
+	while (n > 0 && !walks(t->item[n - 1]))
+		n--;
+	return n > 0 ? n - 1 : 0;
+}
+
 /* Emits the walks inside t and puts what they found in their places. What is not ready yet (its head
  * comes from another walk of the same expression) is left for the next round. */
 static struct rf_rc_term *hoist(struct rf_rc *c, struct rf_rc_term *t)
@@ -414,11 +522,14 @@ static struct rf_rc_term *hoist(struct rf_rc *c, struct rf_rc_term *t)
 	if (!t || t->kind == RF_RC_COMP || t->kind == RF_RC_VAR || t->kind == RF_RC_CONST)
 		return t;
 	const struct rf_rc_term *before = t;
+	uint32_t n_before = n_before_walks(t);
 
 	c->n_tried += t->n;
 	for (uint32_t i = 0; i < t->n; i++) {
 		struct rf_rc_term *h = hoist(c, t->item[i]);
 
+		if (i < n_before)
+			h = before_walks(c, h);
 		if (h == t->item[i])
 			continue;
 		if (t == before)
@@ -433,7 +544,9 @@ static struct rf_rc_term *hoist(struct rf_rc *c, struct rf_rc_term *t)
 static struct rf_rc_term *hoist_all(struct rf_rc *c, struct rf_rc_term *t)
 {
 	struct rf_rc_term *before;
+	int seen = SEEN_NOTHING;
 
+	t = calls_first(c, t, &seen);
 	do {
 		before = t;
 		t = hoist(c, t);
@@ -484,8 +597,11 @@ struct rf_rp_pattern *rf_rc_pattern(struct rf_rc *c, struct rf_rc_term *t)
 
 static void gen_eq(struct rf_rc *c, struct rf_rc_goal *g)
 {
-	struct rf_rc_term *a = hoist_all(c, g->a);
-	struct rf_rc_term *b = hoist_all(c, g->b);
+	bool call = g->b->kind == RF_RC_CALL && must_be_first(g->b, seen_in(g->a));
+	struct rf_rc_term *right = call ? computed(c, g->b) : g->b;
+	struct rf_rc_term *first = hoist_all(c, g->a);
+	struct rf_rc_term *a = walks(right) ? before_walks(c, first) : first;
+	struct rf_rc_term *b = hoist_all(c, right);
 	bool left = rf_rc_ready_value(a) && rf_rc_ready_pattern(b);
 	struct rf_rp_expr *value = rf_rc_value(c, left ? a : b);
 	struct rf_rp_pattern *pattern = rf_rc_pattern(c, left ? b : a);
@@ -549,7 +665,8 @@ static void gen_goal(struct rf_rc *c, struct rf_rc_goal *g)
 
 			if (c->n_values == 1 && !walks)
 				break;
-			e = slot_expr(c, v, g->loc);
+			c->last[c->n_last++] = v; /* OPA looks at it when all have their values */
+			break;
 		}
 		s = emit(c, RF_RP_TEST, g->loc);
 		s->expr = e;
@@ -690,4 +807,15 @@ void rf_rc_generate(struct rf_rc *c, struct rf_rc_body *b)
 	for (uint32_t i = 0; i < b->n; i++)
 		if (!b->goal[i].done && !b->goal[i].late)
 			rf_rc_complain_unsafe(c, &b->goal[i]);
+}
+
+void rf_rc_generate_query(struct rf_rc *c, struct rf_rc_body *b)
+{
+	c->last = rf_arena_array(c->a, struct rf_rc_var *, b->n + 1);
+	rf_rc_generate(c, b);
+	for (uint32_t i = 0; i < c->n_last; i++) {
+		struct rf_rp_step *s = emit(c, RF_RP_TEST, (struct rf_ra_loc){ .row = 1 });
+
+		s->expr = slot_expr(c, c->last[i], (struct rf_ra_loc){ .row = 1 });
+	}
 }

@@ -211,19 +211,25 @@ bool rf_rc_iterates(const struct rf_rc_term *t)
 
 /* --- telling --- */
 
-static bool complain_var(struct rf_rc *c, const struct rf_rc_var *v, struct rf_ra_loc loc)
+void rf_rc_complain_var(struct rf_rc *c, const struct rf_rc_var *v, struct rf_ra_loc loc)
 {
 	for (uint32_t i = 0; i < c->errors->n; i++) {
 		struct rf_ra_error *e = &c->errors->error[i];
 
 		if (e->loc.row == loc.row && e->loc.col == loc.col)
-			return true; /* said already */
+			return; /* said already */
 	}
 	if (v->wild)
 		rf_ra_complain(c->errors, "rego_unsafe_var_error", c->module, loc, "var _ is unsafe");
 	else
 		rf_ra_complain(c->errors, "rego_unsafe_var_error", c->module, loc,
 			       "var %.*s is unsafe", RF_STR(v->name));
+}
+
+static bool complain_var(struct rf_rc *c, const struct rf_rc_var *v, struct rf_ra_loc loc)
+{
+	if (!c->unsafe)
+		rf_rc_complain_var(c, v, loc);
 	return true;
 }
 

@@ -174,6 +174,8 @@ static inline void rf_rp_restore(struct rf_rp *p, struct rf_rp_place at)
 struct rf_ra_term *rf_rp_term(struct rf_rp *p);
 /* With infix operators; pairs: also k, v in xs. */
 struct rf_ra_term *rf_rp_infix(struct rf_rp *p, bool pairs);
+struct rf_ra_term *rf_rp_member(struct rf_rp *p, struct rf_ra_term *key, struct rf_ra_term *v, struct rf_ra_term *xs,
+				struct rf_ra_loc loc, struct rf_ra_loc start);
 struct rf_ra_term *rf_rp_relation(struct rf_rp *p); /* without `in` */
 struct rf_ra_term *rf_rp_ref(struct rf_rp *p, struct rf_ra_term *head, struct rf_ra_loc start);
 struct rf_ra_term *rf_rp_var(struct rf_rp *p); /* of the token, which stays */

@@ -117,8 +117,16 @@ static bool in_domain(struct rf_rp *p, struct rf_ra_expr *e, size_t from)
 	p->stack.n = from;
 	rf_rp_scan(p);
 	e->domain = rf_rp_relation(p);
-	if (e->domain != NULL && !rf_rp_keyword_as_name(p) && p->s.tok == RF_T_IN)
-		return rf_rp_unexpected(p, "illegal domain") != NULL;
+	while (e->domain != NULL && !rf_rp_keyword_as_name(p) && p->s.tok == RF_T_IN) {
+		/* x in xs in ys: whether x is in xs is what is in ys */
+		struct rf_ra_loc loc = p->s.loc;
+		struct rf_ra_loc start = e->key ? e->key->loc : e->value->loc;
+
+		e->value = rf_rp_member(p, e->key, e->value, e->domain, loc, start);
+		e->key = NULL;
+		rf_rp_scan(p);
+		e->domain = e->value ? rf_rp_relation(p) : NULL;
+	}
 	if (e->domain == NULL)
 		return false;
 	return rf_rp_raise_expr(

@@ -680,15 +680,13 @@ struct rf_ra_term *rf_rp_relation(struct rf_rp *p)
 	return t ? climb(p, t, 1) : NULL;
 }
 
-/* internal.member_2(x, xs) or internal.member_3(k, v, xs); at `in`. */
-static struct rf_ra_term *member(struct rf_rp *p, struct rf_ra_term *key, struct rf_ra_term *v,
-				 struct rf_ra_loc start)
+/* internal.member_2(x, xs) or internal.member_3(k, v, xs); loc: of `in`. */
+struct rf_ra_term *rf_rp_member(struct rf_rp *p, struct rf_ra_term *key, struct rf_ra_term *v, struct rf_ra_term *xs,
+				struct rf_ra_loc loc, struct rf_ra_loc start)
 {
-	struct rf_ra_loc loc = p->s.loc;
 	size_t from = p->stack.n;
 	struct rf_ra_term *internal = rf_rp_make(p, RF_RA_VAR, loc), *op, *t;
 
-	rf_rp_scan(p);
 	if (internal == NULL)
 		return NULL;
 	internal->name = RF_LIT("internal");
@@ -696,13 +694,22 @@ static struct rf_ra_term *member(struct rf_rp *p, struct rf_ra_term *key, struct
 	if (!push(p, rf_rp_string(p, key ? RF_LIT("member_3") : RF_LIT("member_2"), loc)))
 		return NULL;
 	op = with_items(p, rf_rp_make(p, RF_RA_REF, loc), from);
-	if (!push(p, op) || (key != NULL && !push(p, key)) || !push(p, v) ||
-	    !push(p, rf_rp_relation(p)))
+	if (!push(p, op) || (key != NULL && !push(p, key)) || !push(p, v) || !push(p, xs))
 		return NULL;
 	t = with_items(p, rf_rp_make(p, RF_RA_CALL, rf_rp_span(p, start)), from);
 	if (t != NULL)
 		t->infix = true;
 	return t;
+}
+
+/* At `in`. */
+static struct rf_ra_term *member(struct rf_rp *p, struct rf_ra_term *key, struct rf_ra_term *v,
+				 struct rf_ra_loc start)
+{
+	struct rf_ra_loc loc = p->s.loc;
+
+	rf_rp_scan(p);
+	return rf_rp_member(p, key, v, rf_rp_relation(p), loc, start);
 }
 
 /* k, v in xs where *t is k and the token is the comma. If it is something else, back at the comma with

@@ -184,6 +184,7 @@ static struct rf_rc_term *held_constant(struct rf_rc *c, const struct rf_rc_term
 	struct rf_rc_term *t = rf_rc_new(c, RF_RC_CONST, var->loc);
 
 	t->value = var->var->constant->value;
+	t->var = var->var;
 	t->held = true;
 	return t;
 }
@@ -269,6 +270,14 @@ static struct rf_rc_term *template_with(struct rf_rc *c, struct rf_rc_scope *s,
 		if (g->kind == RF_RC_TEST) {
 			g->kind = RF_RC_EQ;
 			g->b = r->term;
+		}
+	}
+	for (uint32_t i = 0; i < r->body->n_said; i++) {
+		struct rf_rc_said *said = &r->body->said[i];
+
+		if (said->kind == RF_RC_SAID_TERM && !said->b) {
+			said->kind = RF_RC_SAID_EQ;
+			said->b = r->term;
 		}
 	}
 	return r;
@@ -741,8 +750,37 @@ static void check_shadow(struct rf_rc *c, const struct rf_ra_term *t, struct rf_
 			       RF_STR(t->name));
 }
 
+/* The terms of a negated expression change when its operands are computed before it. */
+static struct rf_rc_term *as_written(struct rf_rc *c, const struct rf_ra_expr *e, struct rf_rc_term *t)
+{
+	struct rf_rc_term *same;
+
+	if (!e->negated || t->kind == RF_RC_COMP || t->n == 0)
+		return t;
+	same = rf_arena_new(c->a, struct rf_rc_term);
+	*same = *t;
+	same->item = rf_arena_array(c->a, struct rf_rc_term *, t->n);
+	for (uint32_t i = 0; i < t->n; i++)
+		same->item[i] = as_written(c, e, t->item[i]);
+	return same;
+}
+
+static void say(struct rf_rc *c, const struct rf_ra_expr *e, struct rf_rc_said *said, struct rf_rc_term *a,
+		struct rf_rc_term *b)
+{
+	said->a = as_written(c, e, a);
+	said->b = b ? as_written(c, e, b) : NULL;
+}
+
+static void say_eq(struct rf_rc *c, const struct rf_ra_expr *e, struct rf_rc_said *said, struct rf_rc_term *a,
+		   struct rf_rc_term *b)
+{
+	said->kind = RF_RC_SAID_EQ;
+	say(c, e, said, a, b);
+}
+
 static void term_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
-		      struct rf_rc_body *b)
+		      struct rf_rc_body *b, struct rf_rc_said *said)
 {
 	const struct rf_ra_term *t = e->term;
 	struct rf_rc_term *x, *y;
@@ -758,12 +796,15 @@ static void term_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra
 		if (x->kind == RF_RC_REF || x->kind == RF_RC_CALL || x->kind == RF_RC_CONST)
 			rf_ra_complain(c->errors, "rego_compile_error", c->module, t->loc,
 				       "cannot assign to %s", x->kind == RF_RC_REF ? "ref" : "term");
+		say_eq(c, e, said, x, y);
+		said->assigned = true;
 		eq_goal(c, b, x, y, e->loc);
 		return;
 	}
 	if (is_call_of(t, "eq") && t->n == 3) {
 		x = rf_rc_term(c, s, t->item[1]);
 		y = rf_rc_term(c, s, t->item[2]);
+		say_eq(c, e, said, x, y);
 		eq_goal(c, b, x, y, e->loc);
 		return;
 	}
@@ -771,19 +812,73 @@ static void term_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra
 	x = rf_rc_term(c, s, t);
 	if (is_last_argument_output(x)) {
 		y = x->item[--x->n];
+		say(c, e, said, x, y);
 		eq_goal(c, b, x, y, e->loc);
 		return;
 	}
+	say(c, e, said, x, NULL);
 	g = add_goal(c, b, RF_RC_TEST, e->loc);
 	g->a = x;
 }
 
-static void each_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
-		      struct rf_rc_body *b)
+/* some k, v in xs: v = xs[k] */
+static struct rf_rc_term *element(struct rf_rc *c, const struct rf_rc_term *domain, struct rf_rc_term *key)
 {
-	struct rf_rc_term *domain = rf_rc_term(c, s, e->domain);
+	struct rf_rc_term *t = rf_rc_new(c, RF_RC_REF, domain->loc);
+	uint32_t before = domain->kind == RF_RC_REF ? domain->n : 1;
+
+	t->n = before + 1;
+	t->item = rf_arena_array(c->a, struct rf_rc_term *, t->n);
+	if (domain->kind == RF_RC_REF)
+		memcpy(t->item, domain->item, before * sizeof(*t->item));
+	else
+		t->item[0] = (struct rf_rc_term *)domain;
+	if (!key) {
+		key = rf_rc_new(c, RF_RC_VAR, domain->loc);
+		key->var = rf_arena_new(c->a, struct rf_rc_var);
+		key->var->made = true;
+	}
+	t->item[before] = key;
+	return t;
+}
+
+/* Names of what is bound: not heads of references, not keys of objects. */
+static void bound_names(struct rf_rc *c, const struct rf_ra_term *t, struct rf_rc_names *l)
+{
+	uint32_t from = t->kind == RF_RA_REF || t->kind == RF_RA_CALL || t->kind == RF_RA_OBJECT;
+	uint32_t step = t->kind == RF_RA_OBJECT ? 2 : 1;
+
+	if (t->kind == RF_RA_VAR && !t->is_wild)
+		rf_rc_name_add(c, l, t->name);
+	if (t->kind != RF_RA_REF && t->kind != RF_RA_CALL && t->kind != RF_RA_OBJECT && t->kind != RF_RA_ARRAY &&
+	    t->kind != RF_RA_SET)
+		return;
+	for (uint32_t i = from; i < t->n; i += step)
+		bound_names(c, t->item[i], l);
+}
+
+static void check_bound_in_domain(struct rf_rc *c, const struct rf_ra_expr *e)
+{
+	struct rf_rc_names bound = { 0 }, domain = { 0 };
+
+	if (e->key)
+		bound_names(c, e->key, &bound);
+	bound_names(c, e->value, &bound);
+	names_in(c, e->domain, false, &domain);
+	for (uint32_t i = 0; i < bound.n; i++)
+		if (rf_rc_name_at(&domain, bound.name[i]) != UINT32_MAX)
+			rf_ra_complain(c->errors, "rego_compile_error", c->module, e->loc, "var %.*s assigned before",
+				       RF_STR(bound.name[i]));
+}
+
+static void each_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
+		      struct rf_rc_body *b, struct rf_rc_said *said)
+{
+	struct rf_rc_term *domain;
 	struct rf_rc_goal *g;
 
+	check_bound_in_domain(c, e);
+	domain = rf_rc_term(c, s, e->domain);
 	if (e->key)
 		declare_pattern(c, s, e->key, RF_RC_BY_NAME, e->loc);
 	declare_pattern(c, s, e->value, RF_RC_BY_NAME, e->loc);
@@ -791,10 +886,22 @@ static void each_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra
 	g->b = domain;
 	g->key = e->key ? rf_rc_term(c, s, e->key) : NULL;
 	g->a = rf_rc_term(c, s, e->value);
+	say_eq(c, e, said, g->a, element(c, domain, g->key));
+}
+
+static void say_closure(const struct rf_rc_goal *g, struct rf_rc_said *said)
+{
+	said->kind = RF_RC_SAID_CLOSURE;
+	said->every = g->kind == RF_RC_EVERY;
+	said->a = g->b;
+	said->body = g->body;
+	said->other = g->other;
+	said->scope = g->scope;
+	said->other_scope = g->other_scope;
 }
 
 static void every_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
-		       struct rf_rc_body *b)
+		       struct rf_rc_body *b, struct rf_rc_said *said)
 {
 	struct rf_rc_goal *g = add_goal(c, b, RF_RC_EVERY, e->loc);
 
@@ -814,32 +921,34 @@ static void every_goal(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 	g->body = rf_rc_body(c, inner, e->body);
 	rf_rc_check_unused(c, inner);
 	rf_rc_check_unused(c, g->scope);
+	say_closure(g, said);
 }
 
 static void expr_goals(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
-		       struct rf_rc_body *b)
+		       struct rf_rc_body *b, struct rf_rc_said *said)
 {
 	struct rf_rc_goal *g;
 
 	switch (e->kind) {
 	case RF_RA_EXPR_TERM:
-		term_goal(c, s, e, b);
+		term_goal(c, s, e, b, said);
 		break;
 	case RF_RA_EXPR_SOME:
 		for (uint32_t i = 0; i < e->n_vars; i++)
 			declare_pattern(c, s, e->vars[i], RF_RC_BY_SOME, e->loc);
 		break;
 	case RF_RA_EXPR_SOME_IN:
-		each_goal(c, s, e, b);
+		each_goal(c, s, e, b, said);
 		break;
 	case RF_RA_EXPR_EVERY:
-		every_goal(c, s, e, b);
+		every_goal(c, s, e, b, said);
 		break;
 	case RF_RA_EXPR_NOT_BODY:
 		g = add_goal(c, b, RF_RC_NOT, e->loc);
 		g->scope = rf_rc_scope(c, s, true);
 		g->body = rf_rc_body(c, g->scope, e->body);
 		rf_rc_check_unused(c, g->scope);
+		say_closure(g, said);
 		break;
 	case RF_RA_EXPR_OR:
 	case RF_RA_EXPR_AND:
@@ -850,6 +959,7 @@ static void expr_goals(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 		g->other = rf_rc_body(c, g->other_scope, e->other);
 		rf_rc_check_unused(c, g->scope);
 		rf_rc_check_unused(c, g->other_scope);
+		say_closure(g, said);
 		break;
 	}
 }
@@ -861,16 +971,6 @@ struct hoisting {
 	struct rf_rc_body *body;
 	uint32_t index;
 };
-
-static bool has_wild(const struct rf_rc_term *t)
-{
-	if (t->kind == RF_RC_VAR)
-		return t->var->wild;
-	for (uint32_t i = 0; t->kind != RF_RC_COMP && i < t->n; i++)
-		if (has_wild(t->item[i]))
-			return true;
-	return false;
-}
 
 static void hoist_parts(struct hoisting *h, struct rf_rc_term *t, bool refs);
 
@@ -884,7 +984,7 @@ static void hoist_one(struct hoisting *h, struct rf_rc_term **t)
 		hoist_parts(h, was, true);
 		return;
 	}
-	if ((was->kind != RF_RC_REF && was->kind != RF_RC_CALL) || has_wild(was))
+	if (was->kind != RF_RC_REF && was->kind != RF_RC_CALL)
 		return;
 	*t = var_term(h->c, rf_rc_temp(h->c), was->loc);
 	g = add_goal(h->c, h->body, RF_RC_EQ, h->e->loc);
@@ -976,6 +1076,28 @@ static bool is_plain_not(const struct rf_ra_expr *e)
 	return x->kind == RF_RA_EXPR_TERM && !x->negated && x->n_with == 0;
 }
 
+static void keep_said(struct rf_rc *c, struct rf_rc_body *b, const struct rf_rc_said *said)
+{
+	if (b->n_said == b->room_said) {
+		uint32_t room = b->room_said ? 2 * b->room_said : 4;
+		struct rf_rc_said *more = rf_arena_array(c->a, struct rf_rc_said, room);
+
+		if (b->n_said)
+			memcpy(more, b->said, b->n_said * sizeof(*more));
+		b->said = more;
+		b->room_said = room;
+	}
+	b->said[b->n_said++] = *said;
+}
+
+static void say_withs(struct rf_rc *c, const struct rf_rc_with *with, uint32_t n, struct rf_rc_said *said)
+{
+	said->with = rf_arena_array(c->a, struct rf_rc_term *, n);
+	said->n_with = n;
+	for (uint32_t i = 0; i < n; i++)
+		said->with[i] = with[i].value;
+}
+
 /* One expression may be several goals; negation and `with` are around all of them. */
 static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_ra_expr *e,
 		       struct rf_rc_body *b, uint32_t index)
@@ -985,6 +1107,7 @@ static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 	struct rf_ra_expr plain;
 	struct rf_rc_with *with = NULL;
 	bool inside = is_plain_not(e); /* of this kind even the operands are inside */
+	struct rf_rc_said said = { .loc = e->loc };
 
 	if (inside) {
 		plain = *e;
@@ -1005,16 +1128,28 @@ static void whole_expr(struct rf_rc *c, struct rf_rc_scope *s, const struct rf_r
 	if (!e->negated && e->n_with == 0) {
 		uint32_t from = b->n;
 
-		expr_goals(c, s, e, b);
+		expr_goals(c, s, e, b, &said);
 		for (uint32_t i = from; i < b->n; i++)
 			b->goal[i].expr = index + 1;
+		if (e->kind != RF_RA_EXPR_SOME)
+			keep_said(c, b, &said);
 		return;
 	}
-	expr_goals(c, s, e, &inner);
-	if (e->n_with)
+	/* what := declares is not known there yet, as in OPA */
+	if (e->n_with && e->kind == RF_RA_EXPR_TERM && is_call_of(e->term, "assign"))
+		with = withs(c, s, e);
+	expr_goals(c, s, e, &inner, &said);
+	if (e->n_with && !with)
 		with = withs(c, s, e);
 	if (e->n_with > RF_RC_WITH_MAX)
 		return;
+	if (e->n_with)
+		say_withs(c, with, e->n_with, &said);
+	said.negated = e->negated;
+	if (inside)
+		said.kind = RF_RC_SAID_INSIDE;
+	if (e->kind != RF_RA_EXPR_SOME)
+		keep_said(c, b, &said);
 	if (e->negated || inner.n > 1)
 		share_withs(c, e, with, b, index);
 	if (e->negated && !inside && e->kind == RF_RA_EXPR_TERM)
@@ -1101,8 +1236,13 @@ struct rf_rc_body *rf_rc_rule_body(struct rf_rc *c, struct rf_rc_scope *s, const
 		names_in(c, head->ref->item[i], false, &used);
 	names_in(c, value, false, &used);
 	r = body_with(c, s, b, &used);
-	for (const struct rf_rc_computed *p = c->computed; p; p = p->next)
-		eq_goal(c, r, p->var, rf_rc_term(c, s, p->term), p->term->loc);
+	for (const struct rf_rc_computed *p = c->computed; p; p = p->next) {
+		struct rf_rc_said said = { .kind = RF_RC_SAID_EQ, .loc = p->term->loc, .a = p->var };
+
+		said.b = rf_rc_term(c, s, p->term);
+		keep_said(c, r, &said);
+		eq_goal(c, r, p->var, said.b, p->term->loc);
+	}
 	return r;
 }
 

@@ -507,6 +507,8 @@ static const char *const templates[] = {
 	"strings.render_template(\"{{.a.b}} {{.x}}\", {\"a\":{\"b\":1.5}, \"x\":[1,\"a\",{\"k\":null}]}) == \"1.5 [1 a map[k:<nil>]]\"",
 	"strings.render_template(\"{{.a\", {\"a\":1}) error strings.render_template: template: template:1: unclosed action",
 	"strings.render_template(\"{{ 1 }}\", {}) == \"1\"",
+	"strings.render_template(\"{{.a | printf \\\"%q %v\\\"}}\", {}) == \"%!q(<nil>) %!v(MISSING)\"",
+	"strings.render_template(\"{{printf \\\"%d|%v|%T\\\" .a .a .a}}\", {\"a\":null}) == \"%!d(<nil>)|<nil>|<nil>\"",
 	"strings.render_template(\"{{range .a}}{{.}}{{else}}none{{end}}\", {\"a\":[]}) == \"none\"",
 	"strings.render_template(\"{{.}}\", {\"a\":1, \"b\":[1,2], \"c\":\"x\", \"d\":1e3, \"e\":null, \"f\":true}) == \"map[a:1 b:[1 2] c:x d:1e3 e:<nil> f:true]\"",
 	"strings.render_template(true, {}) type strings.render_template: operand 1 must be string but got boolean",
