@@ -1,8 +1,11 @@
 /* Claims: no device is given twice, whatever the scheduler believes. */
 #include "apiserver/admission.h"
 
+#include <stdio.h>
+
 #include "apiserver/index.h"
 #include "apiserver/meta.h"
+#include "tenant/slice.h"
 #include "tenant/tenant.h"
 
 #define COMPUTE_WHOLE 1000
@@ -13,6 +16,9 @@ struct find {
 	int64_t generation; /* the newest of the pool so far: older slices are about to go */
 	int64_t memory;	    /* of the device found; -1: the slice does not say */
 	int64_t compute;
+	char product[96];
+	bool sliced;  /* in MIG mode: slices only */
+	bool dynamic; /* slices too */
 	bool found;
 };
 
@@ -24,6 +30,16 @@ static int64_t capacity(const struct rf_json *device, const char *what, int64_t 
 	if (v == NULL || rf_quantity_value(rf_json_str(v), &amount, NULL) < 0)
 		return otherwise;
 	return amount;
+}
+
+static void read_mode(const struct rf_json *device, struct find *f)
+{
+	struct rf_str mode = rf_json_str_at(device, "attributes", "migMode", "string");
+	struct rf_str product = rf_json_str_at(device, "attributes", "productName", "string");
+
+	f->sliced = rf_str_is(mode, "enabled");
+	f->dynamic = rf_str_is(mode, "dynamic");
+	snprintf(f->product, sizeof(f->product), "%.*s", RF_STR(product));
 }
 
 static int find_in_slice(void *ctx, const struct rf_row *row)
@@ -52,6 +68,7 @@ static int find_in_slice(void *ctx, const struct rf_row *row)
 		f->found = true;
 		f->memory = capacity(d, "memory", -1);
 		f->compute = capacity(d, "compute", COMPUTE_WHOLE);
+		read_mode(d, f);
 	}
 	return 0;
 }
@@ -106,21 +123,29 @@ static bool fits(const struct find *f, const struct rf_held *own, const struct r
 
 /* --- who may meet --------------------------------------------------------------------------- */
 
-/* A tenant that shares, by the name of its namespace; false for one that does not, or for none. */
-static bool shares(struct rf_req *r, struct rf_str tenant, struct rf_tenant *ret)
+/* By the name of its namespace; false if there is none. */
+static bool find_tenant(struct rf_req *r, struct rf_str tenant, struct rf_tenant *ret)
 {
 	struct rf_err err = RF_ERR_INIT;
 	struct rf_json *o;
 
-	if (tenant.n == 0 ||
-	    rf_store_get(r->api->store, r->a, rf_kind_get("tenants"), RF_STR_EMPTY, tenant, &o,
-			 &err) < 0 ||
-	    rf_tenant_parse(r->a, o, ret, &err) < 0)
-		return false;
-	return ret->isolation == RF_ISOLATION_SHARE || ret->isolation == RF_ISOLATION_COOPERATIVE;
+	return tenant.n > 0 &&
+	       rf_store_get(r->api->store, r->a, rf_kind_get("tenants"), RF_STR_EMPTY, tenant, &o, &err) == 0 &&
+	       rf_tenant_parse(r->a, o, ret, &err) == 0;
 }
 
-static bool may_meet(struct rf_req *r, struct rf_str ns, struct rf_str other)
+static bool shares(const struct rf_tenant *t)
+{
+	return t->isolation == RF_ISOLATION_SHARE || t->isolation == RF_ISOLATION_COOPERATIVE;
+}
+
+static bool takes_slices(const struct rf_tenant *t)
+{
+	return shares(t) || t->isolation == RF_ISOLATION_SLICE;
+}
+
+/* By slices: both accept that. Else in software: inside one trust domain. */
+static bool may_meet(struct rf_req *r, struct rf_str ns, struct rf_str other, bool slices)
 {
 	struct rf_str one = rf_index_tenant_of(r->api->store, r->a, ns);
 	struct rf_str two = rf_index_tenant_of(r->api->store, r->a, other);
@@ -128,13 +153,54 @@ static bool may_meet(struct rf_req *r, struct rf_str ns, struct rf_str other)
 
 	if (rf_str_eq(one, two))
 		return true;
-	return shares(r, one, &t) && shares(r, two, &u) &&
-	       rf_str_eq(t.trust_domain, u.trust_domain);
+	if (!find_tenant(r, one, &t) || !find_tenant(r, two, &u))
+		return false;
+	if (slices)
+		return takes_slices(&t) && takes_slices(&u);
+	return shares(&t) && shares(&u) && rf_str_eq(t.trust_domain, u.trust_domain);
 }
 
-/* The scheduler keeps tenants apart; should it ever fail, the card is still not shared. */
-static int check_company(struct rf_req *r, const struct rf_json *claim, struct rf_str key,
-			 struct rf_err *err)
+/* The memory slices of the device that a claim has; all of them if it has it otherwise. `but`: a result that is
+ * left out. */
+static unsigned slices_on(struct rf_req *r, const struct rf_json *claim, struct rf_str key, const struct find *f,
+			  size_t but)
+{
+	const struct rf_json *results = rf_json_at(claim, "status", "allocation", "devices", "results");
+	struct rf_slice_place place;
+	unsigned mask = 0;
+
+	for (size_t i = 0; i < rf_json_len(results); i++) {
+		if (i == but || !rf_str_eq(rf_device_key(r->a, rf_json_item(results, i)), key))
+			continue;
+		mask |= rf_slice_of_result(claim, i, &place) ? rf_slice_mask(rf_str(f->product), &place) : ~0u;
+	}
+	return mask;
+}
+
+/* A claim that is gone meanwhile has nothing any more. */
+static unsigned slices_of(struct rf_req *r, const struct rf_json *holder, struct rf_str key, const struct find *f)
+{
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *o = NULL;
+
+	if (rf_store_get(r->api->store, r->a, rf_kind_get("resourceclaims"), rf_json_str_at(holder, "ns"),
+			 rf_json_str_at(holder, "name"), &o, &err) < 0)
+		return err.code == RF_NOT_FOUND ? 0 : ~0u;
+	return slices_on(r, o, key, f, SIZE_MAX);
+}
+
+static int taken(const struct rf_json *claim, struct rf_str key, const char *why, struct rf_err *err)
+{
+	return rf_fail(err, RF_CONFLICT,
+		       "Operation cannot be fulfilled on resourceclaims.resource.k8s.io \"%.*s\": device %.*s %s; choose "
+		       "another device",
+		       RF_STR(rf_json_str_at(claim, "metadata", "name")), RF_STR(key), why);
+}
+
+/* The scheduler keeps tenants apart; should it ever fail, the card is still not shared. mask: the memory slices
+ * that are asked for, 0 if it is not slices. */
+static int check_company(struct rf_req *r, const struct rf_json *claim, struct rf_str key, const struct find *f,
+			 unsigned mask, struct rf_err *err)
 {
 	struct rf_str ns = rf_json_str_at(claim, "metadata", "namespace");
 	struct rf_str name = rf_json_str_at(claim, "metadata", "name");
@@ -142,15 +208,30 @@ static int check_company(struct rf_req *r, const struct rf_json *claim, struct r
 
 	if (rf_index_holders(r->api->store, r->a, key, ns, name, &others, err) < 0)
 		return -err->code;
-	for (size_t i = 0; i < rf_json_len(others); i++)
-		if (!may_meet(r, ns, rf_json_str(rf_json_item(others, i))))
-			return rf_fail(
-				err, RF_CONFLICT,
-				"Operation cannot be fulfilled on resourceclaims.resource.k8s.io "
-				"\"%.*s\": device %.*s is held by a tenant that does not accept "
-				"this one's company; choose another device",
-				RF_STR(name), RF_STR(key));
+	for (size_t i = 0; i < rf_json_len(others); i++) {
+		const struct rf_json *other = rf_json_item(others, i);
+
+		if (!may_meet(r, ns, rf_json_str_at(other, "ns"), mask != 0))
+			return taken(claim, key, "is held by a tenant that does not accept this one's company", err);
+		if (mask != 0 && (mask & slices_of(r, other, key, f)) != 0)
+			return taken(claim, key, "has another claim's slice where this one's would be", err);
+	}
 	return 0;
+}
+
+/* A slice of a card in MIG mode, in a place of its own. */
+static int check_slice(struct rf_req *r, const struct rf_json *claim, size_t i, const struct rf_slice_place *place,
+		       struct rf_str key, const struct find *f, struct rf_err *err)
+{
+	unsigned mask = rf_slice_mask(rf_str(f->product), place);
+
+	if (!f->sliced && !f->dynamic)
+		return taken(claim, key, "is not in MIG mode and has no slices", err);
+	if (mask == 0)
+		return taken(claim, key, "has no slice of that profile in that place", err);
+	if ((mask & slices_on(r, claim, key, f, i)) != 0)
+		return taken(claim, key, "is named twice for one place", err);
+	return check_company(r, claim, key, f, mask, err);
 }
 
 /* --- allocations ---------------------------------------------------------------------------- */
@@ -160,16 +241,22 @@ static int check_result(struct rf_req *r, const struct rf_json *claim,
 {
 	const struct rf_json *result = rf_json_item(results, i);
 	struct rf_str key = rf_device_key(r->a, result);
+	struct rf_slice_place place;
 	struct rf_held own, others;
 	struct find f;
 
-	if (find_device(r, result, &f, err) < 0 ||
-	    rf_index_held(r->api->store, key, rf_json_str_at(claim, "metadata", "namespace"),
+	if (find_device(r, result, &f, err) < 0)
+		return -err->code;
+	if (rf_slice_of_result(claim, i, &place))
+		return check_slice(r, claim, i, &place, key, &f, err);
+	if (f.sliced)
+		return taken(claim, key, "is in MIG mode and is given in slices only", err);
+	if (rf_index_held(r->api->store, key, rf_json_str_at(claim, "metadata", "namespace"),
 			  rf_json_str_at(claim, "metadata", "name"), &others, err) < 0)
 		return -err->code;
 	add_own(results, r->a, key, &own);
 	if (fits(&f, &own, &others))
-		return check_company(r, claim, key, err);
+		return check_company(r, claim, key, &f, 0, err);
 	return rf_fail(
 		err, RF_CONFLICT,
 		"Operation cannot be fulfilled on resourceclaims.resource.k8s.io \"%.*s\": device "

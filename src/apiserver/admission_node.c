@@ -15,6 +15,50 @@ static int own_name(const struct rf_json *o, struct rf_str node, const char *wha
 	return rf_str_eq(rf_json_str_at(o, "metadata", "name"), node) ? 0 : other(what, node, err);
 }
 
+/* What a node says of itself (node/register.c). The rest is its administrator's: its rack says who may be beside
+ * whom, its pool how it is filled. */
+static bool says_itself(struct rf_str label)
+{
+	return rf_word_in("kubernetes.io/hostname kubernetes.io/os kubernetes.io/arch ringfence.io/gpus ringfence.io/simulated",
+			  label);
+}
+
+static bool has_other_labels(const struct rf_json *than, const struct rf_json *o)
+{
+	const struct rf_json *was = rf_json_at(than, "metadata", "labels"), *is = rf_json_at(o, "metadata", "labels");
+
+	for (size_t i = 0; rf_json_is(is, RF_JSON_OBJECT) && i < is->n; i++) {
+		const struct rf_json *before = rf_json_get(was, is->members[i].key);
+
+		if (!says_itself(is->members[i].key) && (before == NULL || !rf_json_equal(before, is->members[i].value)))
+			return true;
+	}
+	return false;
+}
+
+static bool is_empty(const struct rf_json *v)
+{
+	return rf_json_len(v) == 0;
+}
+
+/* A taint or a cordon that it took off itself would bring it pods. */
+static int own_node(const struct rf_json *old, const struct rf_json *o, struct rf_str node, struct rf_err *err)
+{
+	const struct rf_json *was = rf_json_at(old, "spec"), *is = rf_json_at(o, "spec");
+
+	if (own_name(old != NULL ? old : o, node, "its own Node", err) < 0)
+		return -err->code;
+	if (o == NULL)
+		return 0;
+	if (has_other_labels(old, o) || (old != NULL && has_other_labels(o, old)))
+		return other("those labels of its Node that speak of itself; its rack, its pool and all others are set by "
+			     "administrators",
+			     node, err);
+	if (old != NULL && !(is_empty(was) && is_empty(is)) && (was == NULL || is == NULL || !rf_json_equal(was, is)))
+		return other("its Node's labels and status, not its spec", node, err);
+	return 0;
+}
+
 static int own_slice(const struct rf_json *o, struct rf_str node, struct rf_err *err)
 {
 	if (o == NULL || (rf_str_eq(rf_json_str_at(o, "spec", "nodeName"), node) &&
@@ -103,7 +147,7 @@ int rf_admit_node(struct rf_req *r, const struct rf_kind *k, const struct rf_jso
 	if (node.n == 0)
 		return 0;
 	if (rf_kind_is(k, "nodes"))
-		return own_name(any, node, "its own Node", err);
+		return own_node(old, o, node, err);
 	if (rf_kind_is(k, "leases"))
 		return own_name(any, node, "its own lease", err);
 	if (rf_kind_is(k, "resourceslices"))

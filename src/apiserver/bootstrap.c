@@ -93,6 +93,12 @@ static const struct {
 																																																													       "'tokenreviews'", "'create'") "," RULE("'authorization.k8s.io'",
 																																																																		      "'subjectaccessreviews'",
 																																																																		      "'create'") "]" },
+		{ "ringfence-defragment",
+		  "[" RULE("''", "'namespaces','nodes','pods'", "'get','list'") ","
+		      RULE("'resource.k8s.io'", "'resourceclaims','resourceslices'", "'get','list'") ","
+		      RULE("'ringfence.io'", "'tenants','queues','gpupools','podgroups'", "'get','list'") ","
+		      RULE("'policy'", "'poddisruptionbudgets'", "'get','list'") ","
+		      RULE("''", "'pods/eviction','events'", "'create'") "]" },
 		{ "ringfence-tenant-owner",
 		  "[" RULE("''", "'pods','configmaps','secrets','serviceaccounts'", ALL) "," RULE(
 			  "''", "'pods/log','pods/status','events','resourcequotas','namespaces'",

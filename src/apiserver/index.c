@@ -294,7 +294,7 @@ int rf_index_holders(struct rf_store *s, struct rf_arena *a, struct rf_str devic
 		     struct rf_str name, struct rf_json **ret, struct rf_err *err)
 {
 	sqlite3_stmt *st = rf_store_stmt(
-		s, "SELECT DISTINCT ns FROM held WHERE device=?1 AND NOT (ns=?2 AND name=?3)", err);
+		s, "SELECT DISTINCT ns, name FROM held WHERE device=?1 AND NOT (ns=?2 AND name=?3)", err);
 	int r;
 
 	if (st == NULL)
@@ -304,7 +304,8 @@ int rf_index_holders(struct rf_store *s, struct rf_arena *a, struct rf_str devic
 	rf_store_bind(st, 3, name);
 	*ret = rf_json_array(a);
 	while ((r = rf_store_step(s, st, err)) == 1)
-		rf_json_push(a, *ret, rf_json_string(a, rf_store_col(st, 0)));
+		rf_json_push(a, *ret,
+			     rf_json_make(a, "{'ns':%S,'name':%S}", rf_store_col(st, 0), rf_store_col(st, 1)));
 	rf_store_stmt_put(st);
 	return r;
 }

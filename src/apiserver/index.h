@@ -43,7 +43,7 @@ struct rf_held {
 };
 int rf_index_held(struct rf_store *s, struct rf_str device, struct rf_str ns, struct rf_str name,
 		  struct rf_held *ret, struct rf_err *err);
-/* The namespaces of those claims, as an array of strings. */
+/* Those claims, as an array of {ns, name}. */
 int rf_index_holders(struct rf_store *s, struct rf_arena *a, struct rf_str device, struct rf_str ns,
 		     struct rf_str name, struct rf_json **ret, struct rf_err *err);
 struct rf_str rf_device_key(struct rf_arena *a, const struct rf_json *result);

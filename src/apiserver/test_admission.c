@@ -562,6 +562,55 @@ static void tenants_meet_on_a_card_only_in_their_trust_domain(void **state)
 	assert_non_null(strstr(err.msg, "is in no ResourceSlice"));
 }
 
+/* One slice of the card in MIG mode, or of the one that is not. */
+static int allocate_slice(const char *ns, const char *name, const char *device, const char *profile, int start,
+			  struct rf_err *err)
+{
+	struct rf_str path = rf_arena_printf(&w.a, "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims", ns);
+	struct rf_json *o = world_create(&w, path.p, rf_json_make(&w.a, "{'metadata':{'name':%s},'spec':{}}", name));
+
+	rf_json_set(&w.a, o, RF_LIT("status"),
+		    rf_json_make(&w.a,
+				 "{'allocation':{'devices':{'results':[{'request':'c','driver':'ringfence.io','pool':"
+				 "'cut','device':%s}],'config':[{'source':'FromClaim','requests':['c'],'opaque':{'driver':"
+				 "'ringfence.io','parameters':{'profile':%s,'starts':[%d]}}}]}}}",
+				 device, profile, start));
+	if (profile[0] == '\0')
+		rf_json_del(rf_json_at(o, "status", "allocation", "devices"), RF_LIT("config"));
+	return rf_kube_update(w.admin, &w.a, rf_arena_printf(&w.a, "%s/%s/status", path.p, name), o, NULL, err);
+}
+
+static void slices_of_strangers_meet_on_a_card_where_both_accept_it_and_none_overlaps(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	sharing_tenant("cut-a", "slice", "x");
+	sharing_tenant("cut-b", "slice", "y");
+	sharing_tenant("cut-c", "share", "y");
+	sharing_tenant("cut-d", "gpu", "y");
+	world_create(&w, "/apis/resource.k8s.io/v1/resourceslices",
+		     rf_json_make(&w.a, "{'metadata':{'name':'cut'},'spec':{'driver':'ringfence.io','nodeName':'cut','pool':"
+					"{'name':'cut'},'devices':[{'name':'gpu-0','attributes':{'productName':{'string':"
+					"'NVIDIA H100 80GB HBM3'},'migMode':{'string':'enabled'}},'capacity':{'memory':{'value':"
+					"'80Gi'}}},{'name':'gpu-1','attributes':{'productName':{'string':'NVIDIA H100 80GB HBM3'"
+					"}},'capacity':{'memory':{'value':'80Gi'}}}]}}"));
+	assert_ok(allocate_slice("cut-a", "a", "gpu-0", "3g.40gb", 4, &err), err);
+	assert_ok(allocate_slice("cut-b", "b", "gpu-0", "1g.10gb", 0, &err), err);
+	assert_ok(allocate_slice("cut-c", "c", "gpu-0", "1g.10gb", 1, &err), err);
+	assert_int_equal(allocate_slice("cut-d", "d", "gpu-0", "1g.10gb", 2, &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "does not accept this one's company"));
+	assert_int_equal(allocate_slice("cut-b", "b2", "gpu-0", "1g.10gb", 0, &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "has another claim's slice where this one's would be"));
+	assert_int_equal(allocate_slice("cut-b", "b3", "gpu-0", "1g.10gb", 6, &err), -RF_CONFLICT);
+	assert_int_equal(allocate_slice("cut-b", "b4", "gpu-0", "2g.20gb", 1, &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "has no slice of that profile in that place"));
+	assert_int_equal(allocate_slice("cut-b", "b5", "gpu-1", "1g.10gb", 0, &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "is not in MIG mode"));
+	assert_int_equal(allocate_slice("cut-b", "b6", "gpu-0", "", 0, &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "is given in slices only"));
+	assert_ok(allocate_slice("cut-b", "b7", "gpu-1", "", 0, &err), err);
+}
+
 static void a_claim_has_so_many_results_and_no_more(void **state)
 {
 	struct rf_str path = RF_LIT("/apis/resource.k8s.io/v1/namespaces/blue-b/resourceclaims");
@@ -610,6 +659,46 @@ static void a_node_writes_only_what_is_its_own(void **state)
 	clean();
 }
 
+static int patch_node(struct rf_kube *who, const char *path, const char *patch, struct rf_err *err)
+{
+	return rf_kube_patch(who, &w.a, rf_str(path), RF_PATCH_MERGE, rf_json_make(&w.a, patch), NULL, err);
+}
+
+/* Its rack says who may be beside whom, its pool how it is filled, its taints who comes. */
+static void a_node_does_not_say_where_it_stands(void **state)
+{
+	static const char *const PATHS[] = { "/api/v1/nodes/node-1", "/api/v1/nodes/node-1/status" };
+	struct rf_err err = RF_ERR_INIT;
+
+	(void)world_try(node, &w, "/api/v1/nodes", rf_json_make(&w.a, "{'metadata':{'name':'node-1'}}"), &err);
+	assert_ok(patch_node(w.admin, PATHS[0],
+			     "{'metadata':{'labels':{'topology.kubernetes.io/rack':'r1','ringfence.io/pool':'p1'}},"
+			     "'spec':{'unschedulable':true}}",
+			     &err),
+		  err);
+	for (size_t i = 0; i < RF_COUNT(PATHS); i++) {
+		(void)patch_node(node, PATHS[i], "{'metadata':{'labels':{'topology.kubernetes.io/rack':'r2'}}}", &err);
+		(void)patch_node(node, PATHS[i], "{'metadata':{'labels':{'ringfence.io/pool':null}}}", &err);
+	}
+	refused(patch_node(node, PATHS[0], "{'metadata':{'labels':{'topology.kubernetes.io/rack':'r2'}}}", &err), &err,
+		"labels");
+	refused(patch_node(node, PATHS[0], "{'metadata':{'labels':{'ringfence.io/pool':null}}}", &err), &err, "labels");
+	refused(patch_node(node, PATHS[0], "{'spec':{'unschedulable':null}}", &err), &err, "spec");
+	assert_ok(patch_node(node, PATHS[0], "{'metadata':{'labels':{'ringfence.io/gpus':'2','kubernetes.io/os':'linux'}}}", &err),
+		  err);
+	assert_ok(patch_node(node, PATHS[1], "{'status':{'capacity':{'cpu':'4'}}}", &err), err);
+	const struct rf_json *is = world_get(&w, PATHS[0]);
+	assert_true(rf_str_is(rf_json_str_at(is, "metadata", "labels", "topology.kubernetes.io/rack"), "r1"));
+	assert_true(rf_str_is(rf_json_str_at(is, "metadata", "labels", "ringfence.io/pool"), "p1"));
+	assert_true(rf_str_is(rf_json_str_at(is, "metadata", "labels", "ringfence.io/gpus"), "2"));
+	assert_true(rf_json_is_true(rf_json_at(is, "spec", "unschedulable")));
+	assert_ok(rf_kube_delete(w.admin, &w.a, rf_str(PATHS[0]), 0, false, &err), err);
+	refused(world_try(node, &w, "/api/v1/nodes",
+			  rf_json_make(&w.a, "{'metadata':{'name':'node-1','labels':{'topology.kubernetes.io/rack':'r2'}}}"),
+			  &err),
+		&err, "labels");
+}
+
 /* --- queues, gangs, budgets ------------------------------------------------------------------- */
 
 static int try_queue_status(const char *resource, struct rf_err *err)
@@ -648,6 +737,12 @@ static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **sta
 		{ "queues", "Queue", "r", "{'resources':[{'name':'gpus'}]}", "spec.resources[0].name" },
 		{ "queues", "Queue", "g", "{'resources':[{'name':'cards','guaranteed':2,'limit':1}]}",
 		  "guaranteed: must not be more than limit" },
+		{ "gpupools", "GPUPool", "h100", "{'placement':'pack'}", NULL },
+		{ "gpupools", "GPUPool", "any", "{}", NULL },
+		{ "gpupools", "GPUPool", "bad", "{'placement':'tight'}", "spec.placement: Unsupported value" },
+		{ "gpupools", "GPUPool", "bad", "{'placement':1}", "spec.placement: Unsupported value" },
+		{ "gpupools", "GPUPool", "bad", "{'selector':{}}", "spec.selector: Invalid value: there is no such field" },
+		{ "gpupools", "GPUPool", "a.b", "{}", "metadata.name" },
 		{ "namespaces/default/podgroups", "PodGroup", "train",
 		  "{'minMember':4,'queue':'org','topologyKey':'example.com/rack','preemptible':false,'minRunSeconds':60}",
 		  NULL },
@@ -800,8 +895,10 @@ int main(void)
 		cmocka_unit_test(nobody_hands_on_what_he_does_not_have),
 		cmocka_unit_test(pod_security_follows_the_namespace),
 		cmocka_unit_test(tenants_meet_on_a_card_only_in_their_trust_domain),
+		cmocka_unit_test(slices_of_strangers_meet_on_a_card_where_both_accept_it_and_none_overlaps),
 		cmocka_unit_test(a_claim_has_so_many_results_and_no_more),
 		cmocka_unit_test(a_node_writes_only_what_is_its_own),
+		cmocka_unit_test(a_node_does_not_say_where_it_stands),
 		cmocka_unit_test(a_tenant_makes_gangs_and_does_not_say_how_they_fare),
 		cmocka_unit_test(queues_and_gangs_are_checked_as_strictly_as_their_schemas),
 		cmocka_unit_test(evictions_are_held_to_budgets),

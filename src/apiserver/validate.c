@@ -237,6 +237,12 @@ static int validate_queue(struct rf_arena *a, const struct rf_json *old, const s
 	return rf_validate_queue(a, o, err);
 }
 
+static int validate_gpupool(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
+			    struct rf_err *err)
+{
+	return rf_validate_gpupool(o, err);
+}
+
 static int validate_podgroup(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
 			     struct rf_err *err)
 {
@@ -292,6 +298,7 @@ static const struct {
 	{ "resourceslices", validate_slice },
 	{ "tenants", validate_tenant },
 	{ "queues", validate_queue },
+	{ "gpupools", validate_gpupool },
 	{ "podgroups", validate_podgroup },
 	{ "poddisruptionbudgets", validate_budget },
 	{ "events", validate_event },

@@ -13,6 +13,7 @@ int rf_validate_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_err
 int rf_validate_pod_update(struct rf_arena *a, const struct rf_json *old, const struct rf_json *pod,
 			   struct rf_err *err);
 int rf_validate_queue(struct rf_arena *a, const struct rf_json *o, struct rf_err *err);
+int rf_validate_gpupool(const struct rf_json *o, struct rf_err *err);
 int rf_validate_podgroup(const struct rf_json *o, struct rf_err *err);
 /* A map of quantities; each must be well formed and not negative. */
 int rf_validate_quantities(const char *field, const struct rf_json *map, struct rf_err *err);

@@ -1,4 +1,4 @@
-/* Queues and PodGroups: as strict as the schemas of deploy/base/crds.yaml. */
+/* Queues, GPUPools and PodGroups: as strict as the schemas of deploy/base/crds.yaml. */
 #include "apiserver/validate.h"
 
 #include "tenant/tenant.h"
@@ -117,6 +117,24 @@ int rf_validate_queue(struct rf_arena *a, const struct rf_json *o, struct rf_err
 	if (rf_str_eq(rf_json_str_at(spec, "parent"), name))
 		return rf_fail(err, RF_INVALID, "spec.parent: Invalid value: a queue is not above itself");
 	return check_queue_status(get(o, "status"), err);
+}
+
+/* --- pools ------------------------------------------------------------------------------------- */
+
+int rf_validate_gpupool(const struct rf_json *o, struct rf_err *err)
+{
+	const struct rf_json *spec = get(o, "spec"), *placement = get(spec, "placement");
+
+	if (!rf_str_is_dns_label(rf_json_str_at(o, "metadata", "name")))
+		return rf_fail(err, RF_INVALID,
+			       "metadata.name: Invalid value: must be lower-case letters, digits and -, at "
+			       "most 63: nodes carry it as a label");
+	if (only(spec, "spec", "placement", err) < 0)
+		return -err->code;
+	if (placement == NULL || rf_word_in("fragmentation pack spread", rf_json_str(placement)))
+		return 0;
+	return rf_fail(err, RF_INVALID,
+		       "spec.placement: Unsupported value: supported values: \"fragmentation\", \"pack\", \"spread\"");
 }
 
 /* --- gangs ------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* Layer 2: queues, priorities, taints, and who sits beside whom. */
 #include "audit/private.h"
 
+#include "tenant/slice.h"
+
 #define TAINT_DOC "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
 #define PRIORITY_DOC                                                                               \
 	"https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/"
@@ -225,7 +227,8 @@ static void shared_node(struct rf_audit *x, const struct rf_audit_check *c)
 	rf_auto(map) alone = RF_MAP_INIT; /* node -> a pod that wants it for itself */
 
 	AU_PODS(x, p)
-	if (p->node.n > 0 && p->gpu && rf_str_is(p->ns->tenant->isolation, "node"))
+	if (p->node.n > 0 && p->gpu &&
+	    (rf_str_is(p->ns->tenant->isolation, "node") || rf_str_is(p->ns->tenant->isolation, "rack")))
 		rf_map_set(&alone, p->node, (void *)(uintptr_t)p);
 	AU_PODS(x, p)
 	{
@@ -252,6 +255,18 @@ static bool may_share(const struct au_tenant *a, const struct au_tenant *b)
 	return rf_str_eq(a->domain, b->domain);
 }
 
+static struct rf_str device_of(struct rf_arena *a, const struct rf_json *claim, size_t i)
+{
+	const struct rf_json *r = rf_json_item(rf_json_at(claim, "status", "allocation", "devices", "results"), i);
+	struct rf_str card = rf_arena_printf(a, "%.*s/%.*s/%.*s", RF_STR(rf_json_str_at(r, "driver")),
+					     RF_STR(rf_json_str_at(r, "pool")), RF_STR(rf_json_str_at(r, "device")));
+	struct rf_slice_place slice;
+
+	if (!rf_slice_of_result(claim, i, &slice))
+		return card;
+	return rf_arena_printf(a, "%.*s slice %u", RF_STR(card), slice.start);
+}
+
 /* Two claims that hold one device. A MIG slice is a device of its own; so is what a driver calls one. */
 static void shared_card(struct rf_audit *x, const struct rf_audit_check *c)
 {
@@ -266,10 +281,7 @@ static void shared_card(struct rf_audit *x, const struct rf_audit_check *c)
 
 		for (size_t i = 0; i < rf_json_len(results); i++) {
 			const struct rf_json *r = rf_json_item(results, i);
-			struct rf_str device = rf_arena_printf(&a, "%.*s/%.*s/%.*s",
-							       RF_STR(rf_json_str_at(r, "driver")),
-							       RF_STR(rf_json_str_at(r, "pool")),
-							       RF_STR(rf_json_str_at(r, "device")));
+			struct rf_str device = device_of(&a, o->o, i);
 			const struct au_obj *other = rf_map_get(&holder, device);
 			const struct au_ns *on = other ? au_ns_of(x, other->ns) : NULL;
 			struct au_what w = {

@@ -56,6 +56,9 @@
 #define CLAIM(ns, name, rest)                                                                      \
 	"{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: " name ", namespace: " ns "}, " rest "}" SEP
 #define HOLDS "status: {allocation: {devices: {results: [{driver: gpu.nvidia.com, pool: n1, device: gpu-0}]}}}"
+#define SLICE(start)                                                                               \
+	"status: {allocation: {devices: {results: [{request: c, driver: ringfence.io, pool: n1, device: gpu-0}], config: "   \
+	"[{requests: [c], opaque: {driver: ringfence.io, parameters: {profile: 1g.10gb, starts: [" start "]}}}]}}}"
 #define EXPORTER "containers: [{name: e, image: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.1'}]"
 
 struct one_case {
@@ -169,6 +172,8 @@ static const struct one_case CASES[] = {
 	  TENANT("a", "isolation: share, trustDomain: t") TENANT("b", "isolation: share, trustDomain: t")
 		  NS("team-a", "ringfence.io/tenant: a") NS("team-b", "ringfence.io/tenant: b") CLAIM("team-a", "x", HOLDS)
 			  CLAIM("team-b", "y", HOLDS) },
+	{ "RF-SCHED-10", CLAIM("team-a", "x", SLICE("3")) CLAIM("team-b", "y", SLICE("3")),
+	  CLAIM("team-a", "x", SLICE("3")) CLAIM("team-b", "y", SLICE("0")) },
 	{ "RF-SCHED-11", POD("nodeName: n1, containers: [{name: c, " GPU "}]"),
 	  "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: team-a}, spec: {nodeName: n1, containers: [{name: c, " GPU
 	  "}]}, status: {phase: Running}}" SEP },

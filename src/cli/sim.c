@@ -30,7 +30,7 @@ static bool same_cards(const char *dir, const struct rf_sim_spec *spec)
 	if (rf_sim_machine_cards(dir, cards, RF_COUNT(cards), &n, NULL) < 0 || n != spec->n)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (cards[i].model != spec->cards[i])
+		if (cards[i].model != spec->cards[i] || cards[i].mig != spec->mig[i])
 			return false;
 	return true;
 }
@@ -139,6 +139,7 @@ static int sim_cards(struct rf_arena *a, struct rf_err *err)
 					  (int)cards[i].last_xid,
 					  cards[i].off_bus ? "off the bus" :
 					  cards[i].hung    ? "hung" :
+					  cards[i].mig	   ? rf_arena_printf(a, "ok, MIG with %u instances", cards[i].gpu_instances).p :
 							     "ok"));
 	return rf_cli_print(rows, columns, RF_COUNT(columns), err);
 }
@@ -186,7 +187,7 @@ static int run(int argc, char **argv, struct rf_err *err)
 }
 
 static const struct rf_opt OPTS[] = {
-	{ "cards", 0, RF_OPT_STR, &o_cards, "CARDS", "run: such as 2xH200 or 1xA100,1xT4 (A100 H100 H200 B200 L40S T4)" },
+	{ "cards", 0, RF_OPT_STR, &o_cards, "CARDS", "run: such as 2xH200, 1xA100,1xT4 or 1xH100:mig (A100 H100 H200 B200 L40S T4)" },
 	{ "virtual-time", 0, RF_OPT_FLAG, &o_virtual, NULL, "run: waiting takes no time" },
 	{ "machine", 0, RF_OPT_STR, &o_machine, "DIR", "which machine (default: $RINGFENCE_SIM, the local platform's)" },
 	{ "card", 0, RF_OPT_INT, &o_card, "N", "which card (default 0)" },

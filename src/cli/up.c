@@ -509,7 +509,7 @@ static const struct rf_opt OPTS[] = {
 	{ "data", 0, RF_OPT_STR, &o_data, "DIR", "where everything is kept (default /var/lib/ringfence)" },
 	{ "listen", 0, RF_OPT_STR, &o_listen, "ADDR", "the API (default 127.0.0.1:7443; port 0 picks one)" },
 	{ "dashboard", 0, RF_OPT_STR, &o_dashboard, "ADDR", "the dashboard (default 127.0.0.1:7444; port 0 picks one)" },
-	{ "simulate", 0, RF_OPT_STR, &o_simulate, "CARDS", "simulated cards, such as 4xH200 or 2xA100,1xT4" },
+	{ "simulate", 0, RF_OPT_STR, &o_simulate, "CARDS", "simulated cards, such as 4xH200, 2xA100,1xT4 or 1xH100:mig" },
 	{ "kubeconfig", 0, RF_OPT_STR, &o_kubeconfig, "FILE", "also write the administrator's kubeconfig here" },
 	{ "images", 0, RF_OPT_STR, &o_images, "DIR", "folder of OCI bundles that pods may name as image" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NODE", "name of this node (default: host name)" },

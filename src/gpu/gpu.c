@@ -3,21 +3,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-#include "gpu/nvml.h"
+#include "gpu/private.h"
 
 #define PROCESSES_MAX 4096
 
-struct rf_gpu {
-	struct rf_nvml nvml;
-	size_t n;
-	struct rf_gpu_card cards[RF_GPU_CARDS_MAX];
-	nvmlDevice_t handles[RF_GPU_CARDS_MAX];
-	nvmlEventSet_t events; /* NULL: the driver delivers none */
-	char driver[NVML_SYSTEM_VERSION_BUFFER_SIZE];
-};
-
 /* v2 leaves the driver's own reserve out of "used"; older drivers only have the first call. */
-static int read_memory(struct rf_gpu *g, nvmlDevice_t dev, int64_t *total, int64_t *used)
+nvmlReturn_t rf_gpu_read_memory(const struct rf_gpu *g, nvmlDevice_t dev, int64_t *total, int64_t *used)
 {
 	nvmlMemory_v2_t m2 = { .version = NVML_MEMORY_V2 };
 	nvmlMemory_t m;
@@ -106,7 +97,7 @@ static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 	if (rc == NVML_SUCCESS)
 		rc = g->nvml.nvmlDeviceGetMinorNumber(dev, &minor);
 	if (rc == NVML_SUCCESS)
-		rc = read_memory(g, dev, &c->memory_bytes, &used);
+		rc = rf_gpu_read_memory(g, dev, &c->memory_bytes, &used);
 	if (rc != NVML_SUCCESS)
 		return rf_fail(err, RF_UNAVAILABLE, "card %u: %s", index,
 			       rf_nvml_text(&g->nvml, rc));
@@ -236,6 +227,18 @@ static int64_t read_recovery(struct rf_gpu *g, nvmlDevice_t dev)
 	return (int64_t)v.value.uiVal;
 }
 
+/* A card or a driver that knows nothing of MIG is not in its mode. */
+static int64_t read_mig(struct rf_gpu *g, nvmlDevice_t dev)
+{
+	unsigned now = 0, pending = 0;
+	nvmlReturn_t rc = g->nvml.nvmlDeviceGetMigMode ? g->nvml.nvmlDeviceGetMigMode(dev, &now, &pending) :
+							 NVML_ERROR_NOT_SUPPORTED;
+
+	if (rc == NVML_SUCCESS)
+		return now != 0;
+	return rc == NVML_ERROR_NOT_SUPPORTED ? 0 : -1;
+}
+
 static void read_sensors(struct rf_gpu *g, nvmlDevice_t dev, struct rf_gpu_sample *s)
 {
 	const struct rf_nvml *n = &g->nvml;
@@ -269,8 +272,9 @@ void rf_gpu_sample(struct rf_gpu *g, size_t i, struct rf_gpu_sample *ret)
 				       .energy_mj = -1,
 				       .ecc_corrected = -1,
 				       .ecc_uncorrected = -1,
-				       .recovery_action = -1 };
-	nvmlReturn_t rc = read_memory(g, dev, &ret->memory_total, &ret->memory_used);
+				       .recovery_action = -1,
+				       .mig = -1 };
+	nvmlReturn_t rc = rf_gpu_read_memory(g, dev, &ret->memory_total, &ret->memory_used);
 	ret->lost = rc == NVML_ERROR_GPU_IS_LOST || rc == NVML_ERROR_GPU_NOT_FOUND ||
 		    rc == NVML_ERROR_RESET_REQUIRED;
 	if (ret->lost)
@@ -279,6 +283,7 @@ void rf_gpu_sample(struct rf_gpu *g, size_t i, struct rf_gpu_sample *ret)
 	ret->ecc_corrected = read_ecc(g, dev, NVML_MEMORY_ERROR_TYPE_CORRECTED);
 	ret->ecc_uncorrected = read_ecc(g, dev, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
 	ret->recovery_action = read_recovery(g, dev);
+	ret->mig = read_mig(g, dev);
 }
 
 typedef __typeof__(&nvmlDeviceGetComputeRunningProcesses_v3) list_fn;

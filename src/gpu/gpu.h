@@ -34,6 +34,7 @@ struct rf_gpu_sample {
 	int64_t energy_mj;			/* since the driver was loaded */
 	int64_t ecc_corrected, ecc_uncorrected; /* since the driver was loaded */
 	int64_t recovery_action;		/* the driver's own advice; 0: none needed */
+	int64_t mig;				/* 1: the card is in MIG mode */
 	bool lost;				/* the card does not answer any more */
 };
 

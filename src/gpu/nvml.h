@@ -34,7 +34,25 @@
 	X(nvmlEventSetFree)                                                                        \
 	X(nvmlEventSetWait_v2)                                                                     \
 	X(nvmlDeviceRegisterEvents)                                                                \
-	X(nvmlDeviceGetSupportedEventTypes)
+	X(nvmlDeviceGetSupportedEventTypes)                                                        \
+	X(nvmlDeviceGetMigMode)                                                                    \
+	X(nvmlDeviceGetGpuInstanceProfileInfo)                                                     \
+	X(nvmlDeviceGetGpuInstanceProfileInfoV)                                                    \
+	X(nvmlDeviceGetGpuInstancePossiblePlacements_v2)                                           \
+	X(nvmlDeviceCreateGpuInstanceWithPlacement)                                                \
+	X(nvmlGpuInstanceDestroy)                                                                  \
+	X(nvmlDeviceGetGpuInstances)                                                               \
+	X(nvmlDeviceGetGpuInstanceById)                                                            \
+	X(nvmlGpuInstanceGetInfo)                                                                  \
+	X(nvmlGpuInstanceGetComputeInstanceProfileInfo)                                            \
+	X(nvmlGpuInstanceCreateComputeInstance)                                                    \
+	X(nvmlGpuInstanceGetComputeInstances)                                                      \
+	X(nvmlComputeInstanceGetInfo_v2)                                                           \
+	X(nvmlComputeInstanceDestroy)                                                              \
+	X(nvmlDeviceGetMaxMigDeviceCount)                                                          \
+	X(nvmlDeviceGetMigDeviceHandleByIndex)                                                     \
+	X(nvmlDeviceGetGpuInstanceId)                                                              \
+	X(nvmlDeviceGetComputeInstanceId)
 
 struct rf_nvml {
 	void *library;

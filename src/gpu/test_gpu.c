@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "gpu/gpu.h"
+#include "gpu/mig.h"
 
 static void a_machine_without_driver_has_no_cards_and_a_reason(void **state)
 {
@@ -107,6 +108,50 @@ static void faults_of_one_program_leave_the_card_in_service(void **state)
 	assert_int_equal(rf_gpu_xid_kind(109), RF_XID_RESET);
 }
 
+#define MINORS "config 1\nmonitor 2\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu0/gi11/access 90\n" \
+	       "gpu10/gi1/access 282\ngpu10/gi1/ci0/access 283\n"
+#define DEVICES "Character devices:\n  1 mem\n195 nvidia\n236 nvidia-caps-imex-channels\n237 nvidia-caps\n\nBlock devices:\n  7 loop\n"
+
+static void a_slice_has_two_device_nodes_and_never_those_of_all(void **state)
+{
+	struct rf_gpu_slice s = { .gi = 1, .ci = 0 };
+	struct rf_gpu_cap caps[RF_GPU_SLICE_CAPS];
+	struct rf_err err = RF_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(rf_gpu_slice_caps(RF_LIT(MINORS), RF_LIT(DEVICES), 0, &s, caps, &err), 0);
+	assert_string_equal(caps[0].path, "/dev/nvidia-caps/nvidia-cap12");
+	assert_int_equal(caps[0].major, 237);
+	assert_int_equal(caps[0].minor, 12);
+	assert_string_equal(caps[1].path, "/dev/nvidia-caps/nvidia-cap13");
+	assert_int_equal(rf_gpu_slice_caps(RF_LIT(MINORS), RF_LIT(DEVICES), 10, &s, caps, &err), 0);
+	assert_int_equal(caps[1].minor, 283);
+	s.gi = 2;
+	assert_int_equal(rf_gpu_slice_caps(RF_LIT(MINORS), RF_LIT(DEVICES), 0, &s, caps, &err), -RF_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "gpu0/gi2/access"));
+	s.gi = 1;
+	assert_int_equal(rf_gpu_slice_caps(RF_LIT(MINORS), RF_LIT("195 nvidia\n"), 0, &s, caps, &err), -RF_UNAVAILABLE);
+	assert_int_equal(rf_gpu_slice_caps(RF_LIT("gpu0/gi1/access -4\n"), RF_LIT(DEVICES), 0, &s, caps, &err), -RF_UNAVAILABLE);
+}
+
+/* This driver knows nothing of MIG: that is an answer, not a crash. */
+static void a_driver_without_mig_says_so(void **state)
+{
+	struct rf_gpu_instance all[RF_GPU_INSTANCES_MAX], at;
+	struct rf_gpu *g = open_fake();
+	struct rf_gpu_sample s;
+	struct rf_err err = RF_ERR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	rf_gpu_sample(g, 0, &s);
+	assert_int_equal(s.mig, 0);
+	assert_int_equal(rf_gpu_instances(g, 0, all, &n, &err), -RF_UNSUPPORTED);
+	assert_int_equal(rf_gpu_instance_at(g, 0, "1g.10gb", 0, &at, &err), -RF_UNSUPPORTED);
+	assert_int_equal(rf_gpu_slice_destroy(g, 0, 1, &err), -RF_UNSUPPORTED);
+	rf_gpu_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +161,8 @@ int main(void)
 		cmocka_unit_test(a_long_process_list_is_read_whole_and_each_pid_once),
 		cmocka_unit_test(an_xid_is_delivered_once_with_its_card),
 		cmocka_unit_test(faults_of_one_program_leave_the_card_in_service),
+		cmocka_unit_test(a_slice_has_two_device_nodes_and_never_those_of_all),
+		cmocka_unit_test(a_driver_without_mig_says_so),
 	};
 
 	return cmocka_run_group_tests_name("gpu", tests, NULL, NULL);

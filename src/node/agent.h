@@ -159,6 +159,8 @@ void rf_container_delete_state(struct rf_agent *g, const char *id); /* crun dele
 const char *rf_container_id(struct rf_arena *a, const struct rf_container *c);
 
 /* fencing.c */
+/* Slice i of the grant; NULL: the grant is not of slices, or it is not made. */
+const struct rf_slice *rf_container_slice(const struct rf_container *c, size_t i);
 int rf_container_fence(struct rf_container *c, struct rf_err *err);
 void rf_container_unfence(struct rf_container *c);
 /* Use of card i of the grant, false if there is no fence. */

@@ -16,7 +16,7 @@ static int64_t now_ms(void)
 	return rf_wall_ms(rf_clock_system());
 }
 
-static struct rf_str boot_id(struct rf_arena *a)
+struct rf_str rf_cards_boot(struct rf_arena *a)
 {
 	struct rf_str text = RF_STR_EMPTY;
 
@@ -37,7 +37,7 @@ static void save_faults(struct rf_cards *c)
 				    rf_json_make(&a, "{'xid':%D,'since':%D,'advised':%b}",
 						 c->health[i].fatal_xid, c->health[i].since_ms,
 						 c->health[i].advised));
-	rf_json_write(&text, rf_json_make(&a, "{'boot':%S,'faults':%j}", boot_id(&a), cards));
+	rf_json_write(&text, rf_json_make(&a, "{'boot':%S,'faults':%j}", rf_cards_boot(&a), cards));
 	if (rf_fs_write(rf_fs_path(&a, FAULTS_FILE, c->state_dir), rf_buf_str(&text), 0600, true,
 			&err) < 0)
 		rf_warn("%s", err.msg);
@@ -52,7 +52,7 @@ static void load_faults(struct rf_cards *c)
 
 	if (rf_fs_read(&a, rf_fs_path(&a, FAULTS_FILE, c->state_dir), 1 << 20, &text, NULL) < 0 ||
 	    rf_json_parse(&a, text, &v, NULL) < 0 ||
-	    !rf_str_eq(rf_json_str_at(v, "boot"), boot_id(&a)))
+	    !rf_str_eq(rf_json_str_at(v, "boot"), rf_cards_boot(&a)))
 		return;
 	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++) {
 		struct rf_json *f =
@@ -62,6 +62,16 @@ static void load_faults(struct rf_cards *c)
 		c->health[i].since_ms = rf_json_int(rf_json_at(f, "since"), 0);
 		c->health[i].advised = rf_json_is_true(rf_json_at(f, "advised"));
 	}
+}
+
+/* A card that does not say its mode is in the one it was in. */
+static void sample(struct rf_cards *c, size_t i)
+{
+	struct rf_card_health *h = &c->health[i];
+
+	rf_gpu_sample(c->gpu, i, &h->sample);
+	if (h->sample.mig >= 0)
+		h->sliced = h->sample.mig != 0;
 }
 
 void rf_cards_open(struct rf_cards *c, const char *sim_dir, const char *driver_lib_dir,
@@ -78,14 +88,17 @@ void rf_cards_open(struct rf_cards *c, const char *sim_dir, const char *driver_l
 		rf_info("no cards: %s", err.msg);
 	}
 	load_faults(c);
-	rf_cards_contexts_load(c);
 	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++)
-		rf_gpu_sample(c->gpu, i, &c->health[i].sample);
+		sample(c, i);
+	rf_slices_load(c);
+	rf_slices_look(c);
+	rf_cards_contexts_load(c);
 }
 
 void rf_cards_close(struct rf_cards *c)
 {
 	rf_cards_measurer_stop(c);
+	rf_slices_done(c);
 	rf_gpu_free(c->gpu);
 	c->gpu = NULL;
 }
@@ -120,6 +133,24 @@ bool rf_card_ok(const struct rf_cards *c, int index, size_t *ret_position, struc
 	}
 	rf_fail(err, RF_FORBIDDEN, "card gpu-%d is not on this machine", index);
 	return false;
+}
+
+int rf_card_check_mode(const struct rf_cards *c, size_t position, bool slices, struct rf_err *err)
+{
+	if (c->health[position].sliced == slices)
+		return 0;
+	return rf_fail(err, RF_FORBIDDEN, "card gpu-%d is %s", rf_gpu_card(c->gpu, position)->index,
+		       slices ? "not in MIG mode any more, and was to be given in slices" :
+				"in MIG mode, and can be given in slices only");
+}
+
+size_t rf_cards_usable(const struct rf_cards *c, bool only_healthy)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rf_gpu_count(c->gpu); i++)
+		n += !c->health[i].sliced && (!only_healthy || rf_card_healthy(&c->health[i]));
+	return n;
 }
 
 static void on_xid(struct rf_cards *c, const struct rf_gpu_event *e)
@@ -182,7 +213,7 @@ void rf_cards_poll(struct rf_cards *c)
 		struct rf_card_health *h = &c->health[i];
 		bool was_lost = h->lost;
 
-		rf_gpu_sample(c->gpu, i, &h->sample);
+		sample(c, i);
 		/* A card told its memory when it was found; one that cannot any more is of no use. */
 		h->silent = h->sample.memory_used < 0 ? h->silent + 1 : 0;
 		h->lost = h->sample.lost || h->silent >= SILENT_LOOKS;
@@ -195,6 +226,7 @@ void rf_cards_poll(struct rf_cards *c)
 		if (h->lost || h->fatal_xid != 0)
 			tell_fault(c, i);
 	}
+	rf_slices_look(c);
 }
 
 /* --- the slice ------------------------------------------------------------------------------- */
@@ -224,6 +256,11 @@ static struct rf_json *taints_of(struct rf_arena *a, const struct rf_card_health
 					  "'effect':'NoSchedule'}",
 					  rf_arena_printf(a, "%lld",
 							  (long long)h->sample.recovery_action)));
+	if (h->sliced && h->others != 0)
+		rf_json_push(a, list,
+			     rf_json_make(a,
+					  "{'key':'ringfence.io/mig-of-others','value':%s,'effect':'NoSchedule'}",
+					  h->others > 0 ? "true" : "unknown"));
 	return list;
 }
 
@@ -248,6 +285,8 @@ static struct rf_json *device_of(struct rf_arena *a, const struct rf_cards *c, s
 			    rf_json_make(a, "{'int':%d}", card->island));
 	if (card->numa >= 0)
 		rf_json_set(a, attributes, RF_LIT("numaNode"), rf_json_make(a, "{'int':%d}", card->numa));
+	if (c->health[i].sliced)
+		rf_json_set(a, attributes, RF_LIT("migMode"), rf_json_make(a, "{'string':'enabled'}"));
 	if (rf_json_len(taints) > 0)
 		rf_json_set(a, d, RF_LIT("taints"), taints);
 	return d;

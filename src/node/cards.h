@@ -5,6 +5,7 @@
 
 #include "codec/json.h"
 #include "gpu/gpu.h"
+#include "node/slices.h"
 #include "observe/metrics.h"
 
 struct rf_card_health {
@@ -19,6 +20,8 @@ struct rf_card_health {
 	int64_t context_bytes; /* what a context takes, as measured or by the model; 0: not known */
 	bool measured;	       /* or not to be had */
 	bool measuring;
+	bool sliced; /* in MIG mode: slices only */
+	int others;  /* GPU instances that this agent did not make; -1: that cannot be told */
 };
 
 struct rf_cards {
@@ -31,6 +34,7 @@ struct rf_cards {
 	int measurer_fd;
 	bool measurer_asked;
 	int64_t opened_ms;
+	RF_VEC(struct rf_slice *) slices; /* slices.c */
 	/* Called at each look while a card has failed; message says how. May be NULL. */
 	void (*on_fault)(void *ctx, int index, const char *message);
 	void *ctx;
@@ -43,9 +47,16 @@ void rf_cards_open(struct rf_cards *c, const char *sim_dir, const char *driver_l
 void rf_cards_close(struct rf_cards *c);
 void rf_cards_poll(struct rf_cards *c);
 
+/* Which start of the machine this is. */
+struct rf_str rf_cards_boot(struct rf_arena *a);
+
 bool rf_card_healthy(const struct rf_card_health *h);
 /* Is the card there and fit for work? */
 bool rf_card_ok(const struct rf_cards *c, int index, size_t *ret_position, struct rf_err *err);
+/* And in the mode that a grant needs? MIG mode for slices, and for nothing else. */
+int rf_card_check_mode(const struct rf_cards *c, size_t position, bool slices, struct rf_err *err);
+/* Cards that can be given whole or in shares. */
+size_t rf_cards_usable(const struct rf_cards *c, bool only_healthy);
 
 /* --- what a context takes of a card (cards_context.c) --- */
 

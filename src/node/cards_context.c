@@ -117,8 +117,8 @@ void rf_cards_contexts_load(struct rf_cards *c)
 
 		h->context_bytes =
 			rf_gpu_context_recall(dir, card, rf_gpu_driver_version(c->gpu), false);
-		h->measured = h->context_bytes > 0;
-		if (!h->measured)
+		h->measured = h->context_bytes > 0 || h->sliced; /* slices have no cap to count it in */
+		if (h->context_bytes <= 0)
 			h->context_bytes = rf_gpu_context_guess(card);
 	}
 	if (!is_anything_left(c))

@@ -1,6 +1,7 @@
 #include "node/claim.h"
 
 #include "kube/kube.h"
+#include "tenant/slice.h"
 #include "tenant/tenant.h"
 
 static const struct rf_json *results_of(const struct rf_json *claim)
@@ -79,6 +80,8 @@ static int check_share(const struct rf_gpu_ask *ask, struct rf_grant *g, struct 
 	if (g->n != 1)
 		return rf_fail(err, RF_FORBIDDEN, "a share is of one card; %zu were allocated",
 			       g->n);
+	if (g->cards[0].profile[0] != '\0')
+		return rf_fail(err, RF_FORBIDDEN, "a share was asked for, a slice of %s was allocated", g->cards[0].profile);
 	if (g->cards[0].memory_bytes != ask->share_bytes)
 		return rf_fail(err, RF_FORBIDDEN,
 			       "a share of %lld bytes was asked for, %lld were allocated",
@@ -92,10 +95,47 @@ static int check_whole(const struct rf_gpu_ask *ask, struct rf_grant *g, struct 
 		return rf_fail(err, RF_FORBIDDEN, "%lld cards were asked for, %zu were allocated",
 			       (long long)ask->cards, g->n);
 	for (size_t i = 0; i < g->n; i++) {
+		if (g->cards[i].profile[0] != '\0')
+			return rf_fail(err, RF_FORBIDDEN, "whole cards were asked for, slices of %s were allocated",
+				       g->cards[i].profile);
 		g->cards[i].memory_bytes = 0;
 		g->cards[i].compute_milli = 1000;
 	}
 	g->whole = true;
+	return 0;
+}
+
+/* --- slices ---------------------------------------------------------------------------------- */
+
+bool rf_claim_slice(const struct rf_json *claim, size_t i, struct rf_grant_card *ret)
+{
+	struct rf_slice_place place;
+
+	if (!rf_slice_of_result(claim, i, &place) || place.profile.n >= sizeof(ret->profile))
+		return false;
+	memcpy(ret->profile, place.profile.p, place.profile.n);
+	ret->profile[place.profile.n] = '\0';
+	ret->start = place.start;
+	return true;
+}
+
+/* Slices must come with the place that was chosen for them: without it nobody knows what is free. */
+static int check_slices(const struct rf_gpu_ask *ask, struct rf_grant *g, struct rf_err *err)
+{
+	if ((int64_t)g->n != ask->slices)
+		return rf_fail(err, RF_FORBIDDEN, "%lld slices were asked for, %zu were allocated", (long long)ask->slices,
+			       g->n);
+	for (size_t i = 0; i < g->n; i++) {
+		if (g->cards[i].profile[0] == '\0')
+			return rf_fail(err, RF_FORBIDDEN, "the claim does not say where slice %zu is", i);
+		if (!rf_str_is(ask->profile, g->cards[i].profile))
+			return rf_fail(err, RF_FORBIDDEN, "slices of %.*s were asked for, one of %s was allocated",
+				       RF_STR(ask->profile), g->cards[i].profile);
+		/* The hardware holds it to its memory and its time. */
+		g->cards[i].memory_bytes = 0;
+		g->cards[i].compute_milli = 1000;
+	}
+	g->sliced = true;
 	return 0;
 }
 
@@ -117,11 +157,14 @@ int rf_claim_grant(const struct rf_json *claim, const struct rf_json *container,
 		if (ret->n == RF_GRANT_CARDS_MAX)
 			return rf_fail(err, RF_FORBIDDEN, "container %.*s: more than %d cards",
 				       RF_STR(name), RF_GRANT_CARDS_MAX);
+		(void)rf_claim_slice(claim, i, &ret->cards[ret->n]);
 		if (read_result(r, &ret->cards[ret->n++], err) < 0)
 			return rf_wrap(err, "container %.*s", RF_STR(name));
 	}
 	int rc = 0;
-	if (ask.share_bytes > 0)
+	if (ask.slices > 0)
+		rc = check_slices(&ask, ret, err);
+	else if (ask.share_bytes > 0)
 		rc = check_share(&ask, ret, err);
 	else if (ask.cards > 0 || ret->n > 0)
 		rc = check_whole(&ask, ret, err);

@@ -8,16 +8,22 @@
 
 struct rf_grant_card {
 	int index;	      /* of device gpu-<index> */
-	int64_t memory_bytes; /* the cap; 0: the whole card */
+	int64_t memory_bytes; /* the cap; 0: the whole card, or the whole slice */
 	int64_t compute_milli;
+	char profile[32]; /* a slice: "1g.10gb", and its first memory slice; else "" */
+	unsigned start;
 };
 
 /* What one container may use. */
 struct rf_grant {
 	struct rf_grant_card cards[RF_GRANT_CARDS_MAX];
 	size_t n;
-	bool whole; /* whole cards, nobody else may be on them */
+	bool whole;  /* whole cards, nobody else may be on them */
+	bool sliced; /* slices of cards in MIG mode; the card is not theirs, what is cut from it is */
 };
+
+/* The slice that the claim says its i-th result is; false: it is none. */
+bool rf_claim_slice(const struct rf_json *claim, size_t i, struct rf_grant_card *ret);
 
 /* Is the claim this pod's, allocated on this node, reserved for it? RF_UNAVAILABLE where waiting
  * may help (not allocated yet), RF_FORBIDDEN where it cannot. */

@@ -28,7 +28,7 @@ struct rf_fence_terms rf_fence_terms_of(const struct rf_json *pod)
 }
 
 struct rf_fence_card rf_fence_card_of(const struct rf_cards *c, size_t position,
-				      const struct rf_grant *grant, size_t i,
+				      const struct rf_grant *grant, size_t i, const struct rf_slice *slice,
 				      const struct rf_fence_terms *terms)
 {
 	const struct rf_gpu_card *card = rf_gpu_card(c->gpu, position);
@@ -37,11 +37,11 @@ struct rf_fence_card rf_fence_card_of(const struct rf_cards *c, size_t position,
 		.context_bytes = (uint64_t)rf_card_context(c, card->index),
 		.compute_milli = (uint32_t)grant->cards[i].compute_milli,
 		.priority = terms->priority,
-		/* A whole card is nobody else's: there is nothing to arbitrate. */
-		.burst = terms->burst && !grant->whole
+		/* A whole card is nobody else's, nor is a slice: there is nothing to arbitrate. */
+		.burst = terms->burst && !grant->whole && !grant->sliced
 	};
 
-	snprintf(f.uuid, sizeof(f.uuid), "%s", card->uuid);
+	snprintf(f.uuid, sizeof(f.uuid), "%s", slice != NULL ? slice->gpu.uuid : card->uuid);
 	return f;
 }
 

@@ -14,9 +14,9 @@ struct rf_fence_terms {
 	int32_t priority; /* spec.priority, from -100 to 100 */
 };
 struct rf_fence_terms rf_fence_terms_of(const struct rf_json *pod);
-/* Card i of a grant, which is the machine's card at position. */
+/* Card i of a grant, which is the machine's card at position; slice: of it, if that was granted, else NULL. */
 struct rf_fence_card rf_fence_card_of(const struct rf_cards *c, size_t position,
-				      const struct rf_grant *grant, size_t i,
+				      const struct rf_grant *grant, size_t i, const struct rf_slice *slice,
 				      const struct rf_fence_terms *terms);
 
 struct rf_fence_post {

@@ -5,12 +5,20 @@
 #include "node/fence_server.h"
 #include "node/volume.h"
 
+const struct rf_slice *rf_container_slice(const struct rf_container *c, size_t i)
+{
+	struct rf_slice_for of = { rf_str(c->worker->uid), rf_str(c->name), i };
+
+	return c->grant.sliced ? rf_slices_find(&c->worker->agent->cards, &of) : NULL;
+}
+
 int rf_container_fence(struct rf_container *c, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_agent *g = c->worker->agent;
 	struct rf_fence_card cards[RF_GRANT_CARDS_MAX];
 	struct rf_fence_terms terms = rf_fence_terms_of(c->worker->pod);
+	const struct rf_slice *slice;
 	size_t position;
 
 	if (c->fence != NULL || c->grant.n == 0)
@@ -22,7 +30,10 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 	for (size_t i = 0; i < c->grant.n; i++) {
 		if (!rf_card_ok(&g->cards, c->grant.cards[i].index, &position, err))
 			return -err->code;
-		cards[i] = rf_fence_card_of(&g->cards, position, &c->grant, i, &terms);
+		slice = rf_container_slice(c, i);
+		if (c->grant.sliced && slice == NULL)
+			return rf_fail(err, RF_INTERNAL, "container %s: slice %zu was not made", c->name, i);
+		cards[i] = rf_fence_card_of(&g->cards, position, &c->grant, i, slice, &terms);
 	}
 	/* The tenant's processes get the ledger to write: it has room for a ledger and no more. */
 	const char *room =
@@ -60,6 +71,12 @@ bool rf_container_figures(const struct rf_container *c, size_t i, struct rf_fenc
 					  .refusals = (int64_t)RF_MIN(u.refusals, INT64_MAX),
 					  .gpu_us = (int64_t)(u.gpu_ns / 1000),
 					  .held_us = (int64_t)(u.held_ns / 1000) };
+	/* What the fence does not count, the driver does. */
+	const struct rf_slice *slice = rf_container_slice(c, i);
+	if (slice != NULL) {
+		ret->used = RF_MAX(rf_slices_used(&c->worker->agent->cards, slice), 0);
+		ret->cap = slice->gpu.memory_bytes;
+	}
 	return true;
 }
 

@@ -34,8 +34,10 @@ struct rf_oci_gpu {
 	const char
 		*driver_lib_dir; /* simulation's libraries, or NULL: the image has the driver's */
 	const char *sim_dir;	 /* NULL: real cards */
-	const int *minors;	 /* the granted cards */
+	const int *minors;	 /* the granted cards; for slices each card as often as there are slices of it */
 	size_t n_minors;
+	struct rf_str visible; /* slices: their UUIDs, for CUDA_VISIBLE_DEVICES; else empty */
+	const char *sim_caps;  /* simulated slices: the file that says which; or NULL */
 	const struct rf_oci_device
 		*devices; /* real cards: their nodes and the driver's control nodes */
 	size_t n_devices;

@@ -88,6 +88,14 @@ static void push_tops(struct rf_arena *a, struct rf_json *mounts, const struct r
 		push_tmpfs(a, mounts, "/var/tmp", "nosuid,nodev,mode=1777,size=64m");
 }
 
+static bool is_again(const struct rf_oci_gpu *g, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (g->minors[k] == g->minors[i])
+			return true;
+	return false;
+}
+
 static void push_gpu(struct rf_arena *a, struct rf_json *mounts, const struct rf_oci_gpu *g)
 {
 	push_bind(a, mounts, rf_str(g->run_dir), RF_LIT("/ringfence/run"), true);
@@ -105,8 +113,11 @@ static void push_gpu(struct rf_arena *a, struct rf_json *mounts, const struct rf
 	push_bind(a, mounts, rf_arena_printf(a, "%s/machine", g->sim_dir),
 		  RF_LIT("/ringfence/dev/machine"), true);
 	for (size_t i = 0; i < g->n_minors; i++)
-		push_bind(a, mounts, rf_arena_printf(a, "%s/nvidia%d", g->sim_dir, g->minors[i]),
-			  rf_arena_printf(a, "/ringfence/dev/nvidia%d", g->minors[i]), false);
+		if (!is_again(g, i))
+			push_bind(a, mounts, rf_arena_printf(a, "%s/nvidia%d", g->sim_dir, g->minors[i]),
+				  rf_arena_printf(a, "/ringfence/dev/nvidia%d", g->minors[i]), false);
+	if (g->sim_caps != NULL)
+		push_bind(a, mounts, rf_str(g->sim_caps), RF_LIT("/ringfence/dev/caps"), true);
 }
 
 /* A tenant's volume must not cover what keeps it in. */

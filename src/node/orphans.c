@@ -113,9 +113,21 @@ static void sweep_claims(struct rf_agent *g)
 
 		if (!is_ours(g, claim) || uid.n == 0 || rf_map_get(&g->workers, uid) != NULL)
 			continue;
-		if (rf_cgroup_count(&a, rf_cgroup_path(&a, g->instance, uid, RF_STR_EMPTY)) == 0)
+		/* Its slices first: what no claim holds is free to be given. */
+		if (rf_cgroup_count(&a, rf_cgroup_path(&a, g->instance, uid, RF_STR_EMPTY)) == 0 &&
+		    rf_slices_drop(&g->cards, uid, NULL) == 0)
 			release(g, claim);
 	}
+}
+
+static bool is_wanted(void *ctx, struct rf_str uid)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_agent *g = ctx;
+	const struct rf_worker *w = rf_map_get(&g->workers, uid);
+
+	return (w != NULL && w->state != RF_POD_DONE) ||
+	       rf_cgroup_count(&a, rf_cgroup_path(&a, g->instance, uid, RF_STR_EMPTY)) > 0;
 }
 
 /* Only what the API server's first complete list does not know is an orphan. */
@@ -126,4 +138,5 @@ void rf_agent_sweep(struct rf_agent *g)
 	if (!g->orphans_swept)
 		g->orphans_swept = sweep_pods(g);
 	sweep_claims(g);
+	rf_slices_sweep(&g->cards, is_wanted, g);
 }

@@ -50,6 +50,7 @@ static int check_cards(struct rf_worker *w, const struct rf_grant *grant, struct
 		size_t position, strangers;
 
 		if (!rf_card_ok(&w->agent->cards, grant->cards[i].index, &position, err) ||
+		    rf_card_check_mode(&w->agent->cards, position, grant->sliced, err) < 0 ||
 		    rf_card_check_measured(&w->agent->cards, grant->cards[i].index, err) < 0)
 			return -err->code;
 		if (!grant->whole)
@@ -79,6 +80,23 @@ static int take_grants(struct rf_worker *w, const struct rf_json *claim, struct 
 	return 0;
 }
 
+/* Nobody can be on what was not there before: that makes looking for others needless. */
+static int make_slices(struct rf_worker *w, const struct rf_container *c, struct rf_err *err)
+{
+	const struct rf_slice *made;
+	size_t position;
+
+	for (size_t i = 0; c->grant.sliced && i < c->grant.n; i++) {
+		struct rf_slice_for of = { rf_str(w->uid), rf_str(c->name), i };
+
+		if (!rf_card_ok(&w->agent->cards, c->grant.cards[i].index, &position, err) ||
+		    rf_slices_make(&w->agent->cards, &of, position, c->grant.cards[i].profile,
+				   c->grant.cards[i].start, &made, err) < 0)
+			return rf_wrap(err, "container %s", c->name);
+	}
+	return 0;
+}
+
 static int prepare_claim(struct rf_worker *w, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -93,7 +111,7 @@ static int prepare_claim(struct rf_worker *w, struct rf_err *err)
 	if (rf_claim_hold(w->agent->kube, claim, err) < 0 || take_grants(w, claim, err) < 0)
 		return -err->code;
 	for (size_t i = 0; i < w->n_containers; i++)
-		if (rf_container_fence(&w->containers[i], err) < 0)
+		if (make_slices(w, &w->containers[i], err) < 0 || rf_container_fence(&w->containers[i], err) < 0)
 			return -err->code;
 	return 0;
 }
@@ -214,17 +232,47 @@ static int find_device(struct rf_arena *a, const char *path, struct rf_oci_devic
 	return 0;
 }
 
-static int find_devices(struct rf_arena *a, const int *minors, size_t n, struct rf_oci_gpu *gpu,
+/* The nodes of its instances; those of other slices, and the ones to change or watch them all, stay outside. */
+static int find_caps(struct rf_arena *a, const struct rf_container *c, const int *minors, struct rf_oci_device *d,
+		     size_t *n, struct rf_err *err)
+{
+	for (size_t i = 0; c->grant.sliced && i < c->grant.n; i++) {
+		struct rf_gpu_cap caps[RF_GPU_SLICE_CAPS];
+
+		if (rf_slices_caps(rf_container_slice(c, i), minors[i], caps, err) < 0)
+			return -err->code;
+		for (size_t k = 0; k < RF_GPU_SLICE_CAPS; k++)
+			d[(*n)++] = (struct rf_oci_device){ rf_arena_str(a, rf_str(caps[k].path)), caps[k].major,
+							    caps[k].minor };
+	}
+	return 0;
+}
+
+/* Several slices may be of one card: its node is there once. */
+static bool is_first(const int *minors, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (minors[k] == minors[i])
+			return false;
+	return true;
+}
+
+static int find_devices(struct rf_arena *a, const struct rf_container *c, const int *minors, struct rf_oci_gpu *gpu,
 			struct rf_err *err)
 {
 	static const char *const control[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
 					       "/dev/nvidia-uvm-tools" };
-	struct rf_oci_device *d = rf_arena_array(a, struct rf_oci_device, n + RF_COUNT(control));
+	size_t n = c->grant.n;
+	struct rf_oci_device *d =
+		rf_arena_array(a, struct rf_oci_device, n * (1 + RF_GPU_SLICE_CAPS) + RF_COUNT(control));
 
 	for (size_t i = 0; i < n; i++)
-		if (find_device(a, rf_fs_path(a, "/dev/nvidia%d", minors[i]), &d[gpu->n_devices++],
+		if (is_first(minors, i) &&
+		    find_device(a, rf_fs_path(a, "/dev/nvidia%d", minors[i]), &d[gpu->n_devices++],
 				err) < 0)
 			return -err->code;
+	if (find_caps(a, c, minors, d, &gpu->n_devices, err) < 0)
+		return -err->code;
 	for (size_t i = 0; i < RF_COUNT(control); i++) {
 		/* Only the tools' node may be missing. */
 		if (!rf_fs_exists(control[i]) && i == 2)
@@ -234,6 +282,21 @@ static int find_devices(struct rf_arena *a, const int *minors, size_t n, struct 
 	}
 	gpu->devices = d;
 	return 0;
+}
+
+/* What a container with slices is told of them. */
+static int make_slices_known(struct rf_arena *a, const struct rf_container *c, const int *minors, struct rf_oci_gpu *gpu,
+			     struct rf_err *err)
+{
+	const struct rf_slice *slices[RF_GRANT_CARDS_MAX];
+
+	for (size_t i = 0; i < c->grant.n; i++)
+		slices[i] = rf_container_slice(c, i);
+	gpu->visible = rf_slices_visible(a, slices, c->grant.n);
+	if (gpu->sim_dir == NULL)
+		return 0;
+	gpu->sim_caps = rf_fs_path(a, "%s/caps", c->dir);
+	return rf_fs_write(gpu->sim_caps, rf_slices_sim_caps(a, slices, minors, c->grant.n), 0644, false, err);
 }
 
 static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gpu *gpu,
@@ -248,6 +311,8 @@ static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gp
 	for (size_t i = 0; i < c->grant.n; i++) {
 		if (!rf_card_ok(&g->cards, c->grant.cards[i].index, &position, err))
 			return -err->code;
+		if (c->grant.sliced && rf_container_slice(c, i) == NULL)
+			return rf_fail(err, RF_INTERNAL, "container %s: slice %zu was not made", c->name, i);
 		minors[i] = rf_gpu_card(g->cards.gpu, position)->minor;
 	}
 	*gpu = (struct rf_oci_gpu){ .run_dir = rf_fs_path(a, "%s/run", c->dir),
@@ -256,7 +321,9 @@ static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gp
 				    .sim_dir = g->opts->sim_dir,
 				    .minors = minors,
 				    .n_minors = c->grant.n };
-	return g->opts->sim_dir != NULL ? 0 : find_devices(a, minors, c->grant.n, gpu, err);
+	if (c->grant.sliced && make_slices_known(a, c, minors, gpu, err) < 0)
+		return -err->code;
+	return g->opts->sim_dir != NULL ? 0 : find_devices(a, c, minors, gpu, err);
 }
 
 /* The one tool that pods are given. */

@@ -82,11 +82,9 @@ static struct rf_json *node_info(struct rf_arena *a)
 static struct rf_json *capacity(struct rf_arena *a, const struct rf_agent *g, bool only_healthy)
 {
 	struct sysinfo s;
-	size_t cards = 0;
+	size_t cards = rf_cards_usable(&g->cards, only_healthy);
 
 	sysinfo(&s);
-	for (size_t i = 0; i < rf_gpu_count(g->cards.gpu); i++)
-		cards += !only_healthy || rf_card_healthy(&g->cards.health[i]) ? 1 : 0;
 	int64_t memory = (int64_t)s.totalram * s.mem_unit;
 	return rf_json_make(a, "{'cpu':%S,'memory':%S,'pods':%S,%s:%S}",
 			    rf_arena_printf(a, "%ld", sysconf(_SC_NPROCESSORS_ONLN)),

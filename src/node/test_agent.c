@@ -172,6 +172,75 @@ static void a_container_without_an_ask_gets_nothing(void **state)
 	assert_int_equal(rf_claim_grant(f->claim, other, &g, &err), -RF_FORBIDDEN);
 }
 
+/* Two slices for the container, in places of their own. */
+static void grant_slices(struct fixture *f)
+{
+	rf_json_set(&f->a, rf_json_at(container_of(f), "resources"), RF_LIT("limits"),
+		    rf_json_make(&f->a, "{'nvidia.com/mig-1g.10gb':'2'}"));
+	rf_json_set(&f->a, rf_json_at(f->claim, "status", "allocation"), RF_LIT("devices"),
+		    rf_json_make(&f->a,
+				 "{'results':[{'request':'c','driver':'ringfence.io','pool':'node-1','device':'gpu-3',"
+				 "'consumedCapacity':{'memory':'9984Mi','compute':'142'}},{'request':'c','driver':"
+				 "'ringfence.io','pool':'node-1','device':'gpu-3'}],'config':[{'requests':['d'],'opaque':"
+				 "{'driver':'ringfence.io','parameters':{'profile':'7g.80gb','starts':[0,0]}}},{'requests':"
+				 "['c'],'opaque':{'driver':'other.io','parameters':{'profile':'7g.80gb','starts':[0,0]}}},"
+				 "{'requests':['c'],'opaque':{'driver':'ringfence.io','parameters':{'profile':'1g.10gb',"
+				 "'starts':[6,2]}}}]}"));
+}
+
+static void slices_are_where_the_claim_says(void **state)
+{
+	struct fixture *f = *state;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_grant g;
+
+	grant_slices(f);
+	if (rf_claim_grant(f->claim, container_of(f), &g, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(g.n, 2);
+	assert_true(g.sliced && !g.whole);
+	assert_string_equal(g.cards[0].profile, "1g.10gb");
+	assert_int_equal(g.cards[0].start, 6);
+	assert_int_equal(g.cards[1].start, 2);
+	assert_int_equal(g.cards[0].memory_bytes, 0); /* the hardware's to keep */
+	assert_int_equal(g.cards[1].compute_milli, 1000);
+}
+
+static struct rf_json *limits_of(struct fixture *f)
+{
+	return rf_json_at(container_of(f), "resources", "limits");
+}
+
+static void slices_that_differ_from_the_ask_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *says;
+	struct rf_grant g;
+
+	grant_slices(f);
+	says = rf_json_at(rf_json_item(rf_json_at(f->claim, "status", "allocation", "devices", "config"), 2), "opaque",
+			  "parameters");
+	rf_json_set_str(&f->a, limits_of(f), "nvidia.com/mig-1g.10gb", RF_LIT("1"));
+	assert_int_equal(rf_claim_grant(f->claim, container_of(f), &g, &err), -RF_FORBIDDEN);
+	assert_non_null(strstr(err.msg, "1 slices were asked for, 2 were allocated"));
+	rf_json_set_str(&f->a, limits_of(f), "nvidia.com/mig-1g.10gb", RF_LIT("2"));
+	rf_json_set_str(&f->a, says, "profile", RF_LIT("2g.20gb"));
+	assert_int_equal(rf_claim_grant(f->claim, container_of(f), &g, &err), -RF_FORBIDDEN);
+	rf_json_set_str(&f->a, says, "profile", RF_LIT("1g.10gb"));
+	rf_json_set(&f->a, says, RF_LIT("starts"), rf_json_make(&f->a, "[6]"));
+	assert_int_equal(rf_claim_grant(f->claim, container_of(f), &g, &err), -RF_FORBIDDEN);
+	assert_non_null(strstr(err.msg, "does not say where slice 1 is"));
+	rf_json_set(&f->a, says, RF_LIT("starts"), rf_json_make(&f->a, "[6,8]"));
+	assert_int_equal(rf_claim_grant(f->claim, container_of(f), &g, &err), -RF_FORBIDDEN);
+	rf_json_set(&f->a, says, RF_LIT("starts"), rf_json_make(&f->a, "[6,2]"));
+	/* A card that was asked for is not paid in slices. */
+	rf_json_set(&f->a, rf_json_at(container_of(f), "resources"), RF_LIT("limits"),
+		    rf_json_make(&f->a, "{'ringfence.io/gpu':'2'}"));
+	assert_int_equal(rf_claim_grant(f->claim, container_of(f), &g, &err), -RF_FORBIDDEN);
+	assert_non_null(strstr(err.msg, "slices of 1g.10gb were allocated"));
+}
+
 static void whole_cards_have_no_cap(void **state)
 {
 	struct fixture *f = *state;
@@ -325,6 +394,8 @@ int main(void)
 		TEST(a_grant_that_differs_from_the_ask_is_no_fence),
 		TEST(a_container_without_an_ask_gets_nothing),
 		TEST(whole_cards_have_no_cap),
+		TEST(slices_are_where_the_claim_says),
+		TEST(slices_that_differ_from_the_ask_are_refused),
 		TEST(the_end_is_told_only_when_it_is_true),
 		TEST(a_status_is_the_same_text_until_something_changes),
 		TEST(a_slice_offers_cards_and_taints_faulty_ones),

@@ -163,6 +163,29 @@ static void simulated_cards_are_bound_one_by_one(void **state)
 	assert_int_equal(rf_json_len(rf_json_at(c, "linux", "devices")), 0);
 }
 
+static void slices_are_named_and_their_card_is_mounted_once(void **state)
+{
+	struct box *b = *state;
+	static const int minors[] = { 3, 3 };
+	struct rf_oci_gpu gpu = { .run_dir = "/data/run",
+				  .fence_lib = "/lib/libringfence.so",
+				  .driver_lib_dir = "/sim/lib",
+				  .sim_dir = "/sim",
+				  .minors = minors,
+				  .n_minors = 2,
+				  .visible = RF_LIT("MIG-1,MIG-2"),
+				  .sim_caps = "/data/caps" };
+	size_t cards = 0;
+
+	b->ask.gpu = &gpu;
+	struct rf_json *c = config_of(b), *mounts = rf_json_at(c, "mounts");
+	for (size_t i = 0; i < rf_json_len(mounts); i++)
+		cards += rf_str_is(rf_json_str_at(rf_json_item(mounts, i), "destination"), "/ringfence/dev/nvidia3");
+	assert_int_equal(cards, 1);
+	assert_string_equal(rf_json_str_at(mount_at(c, "/ringfence/dev/caps"), "source").p, "/data/caps");
+	assert_true(has_env(c, "CUDA_VISIBLE_DEVICES=MIG-1,MIG-2"));
+}
+
 static void real_cards_are_device_nodes_without_mknod(void **state)
 {
 	struct box *b = *state;
@@ -688,6 +711,7 @@ int main(void)
 		TEST(a_container_has_no_privileges),
 		TEST(without_a_claim_nothing_of_a_card_shows),
 		TEST(simulated_cards_are_bound_one_by_one),
+		TEST(slices_are_named_and_their_card_is_mounted_once),
 		TEST(real_cards_are_device_nodes_without_mknod),
 		TEST(what_steers_the_fence_is_never_the_tenants),
 		TEST(root_and_the_machines_own_groups_are_refused),

@@ -57,6 +57,15 @@ static int push_node(struct rf_arena *a, struct rf_json *nodes, const char *path
 	return 0;
 }
 
+/* Several slices may be of one card. */
+static bool is_again(const int *minors, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (minors[k] == minors[i])
+			return true;
+	return false;
+}
+
 static int push_nodes(struct rf_arena *a, struct rf_json *nodes, const int *minors, size_t n,
 		      struct rf_err *err)
 {
@@ -64,7 +73,8 @@ static int push_nodes(struct rf_arena *a, struct rf_json *nodes, const int *mino
 					       "/dev/nvidia-uvm-tools" };
 
 	for (size_t i = 0; i < n; i++)
-		if (push_node(a, nodes, rf_fs_path(a, "/dev/nvidia%d", minors[i]), err) < 0)
+		if (!is_again(minors, i) &&
+		    push_node(a, nodes, rf_fs_path(a, "/dev/nvidia%d", minors[i]), err) < 0)
 			return -err->code;
 	for (size_t i = 0; i < RF_COUNT(control); i++)
 		/* Only the tools' node may be missing. */
@@ -129,9 +139,51 @@ static void push_simulated(struct rf_arena *a, const struct rf_plugin *p, struct
 	push_mount(a, mounts, rf_arena_printf(a, "%s/machine", p->opts->sim_dir),
 		   RF_LIT("/ringfence/dev/machine"), true);
 	for (size_t i = 0; i < n; i++)
-		push_mount(a, mounts,
-			   rf_arena_printf(a, "%s/nvidia%d", p->opts->sim_dir, minors[i]),
-			   rf_arena_printf(a, "/ringfence/dev/nvidia%d", minors[i]), false);
+		if (!is_again(minors, i))
+			push_mount(a, mounts,
+				   rf_arena_printf(a, "%s/nvidia%d", p->opts->sim_dir, minors[i]),
+				   rf_arena_printf(a, "/ringfence/dev/nvidia%d", minors[i]), false);
+}
+
+/* The nodes of its instances; those of other slices, and the ones to change or watch them all, stay outside. The
+ * numbers are given, as the nodes need not be there: the driver makes them when somebody asks its tools. */
+static int push_caps(struct rf_arena *a, struct rf_json *nodes, const struct rf_slice *s, int minor,
+		     struct rf_err *err)
+{
+	struct rf_gpu_cap caps[RF_GPU_SLICE_CAPS];
+
+	if (rf_slices_caps(s, minor, caps, err) < 0)
+		return -err->code;
+	for (size_t k = 0; k < RF_GPU_SLICE_CAPS; k++)
+		rf_json_push(a, nodes,
+			     rf_json_make(a, "{'path':%s,'type':'c','major':%D,'minor':%D,'permissions':'rw'}",
+					  caps[k].path, caps[k].major, caps[k].minor));
+	return 0;
+}
+
+static int push_slices(struct rf_arena *a, const struct rf_plugin *p, const struct rf_held *h,
+		       const struct rf_held_box *box, const int *minors, struct rf_json *nodes, struct rf_json *mounts,
+		       struct rf_json *env, struct rf_err *err)
+{
+	const struct rf_slice *slices[RF_GRANT_CARDS_MAX];
+	const char *caps = rf_fs_path(a, "%s/%s/caps", h->dir, box->name);
+	size_t n = box->grant.n;
+
+	for (size_t i = 0; i < n; i++) {
+		slices[i] = rf_held_slice(h, box, i);
+		if (slices[i] == NULL)
+			return rf_fail(err, RF_INTERNAL, "container %s: slice %zu was not made", box->name, i);
+		if (p->opts->sim_dir == NULL && push_caps(a, nodes, slices[i], minors[i], err) < 0)
+			return -err->code;
+	}
+	rf_json_push(a, env, rf_json_string(a, rf_arena_printf(a, "CUDA_VISIBLE_DEVICES=%.*s",
+							       RF_STR(rf_slices_visible(a, slices, n)))));
+	if (p->opts->sim_dir == NULL)
+		return 0;
+	if (rf_fs_write(caps, rf_slices_sim_caps(a, slices, minors, n), 0644, false, err) < 0)
+		return -err->code;
+	push_mount(a, mounts, rf_str(caps), RF_LIT("/ringfence/dev/caps"), true);
+	return 0;
 }
 
 static int find_minors(const struct rf_plugin *p, const struct rf_grant *g, int *minors,
@@ -171,6 +223,8 @@ int rf_cdi_edits(struct rf_arena *a, const struct rf_plugin *p, const struct rf_
 		   push_driver(a, p, mounts, err) < 0) {
 		return -err->code;
 	}
+	if (box->grant.sliced && push_slices(a, p, h, box, minors, nodes, mounts, env, err) < 0)
+		return -err->code;
 	edits = rf_json_make(a, "{'env':%j,'mounts':%j}", env, mounts);
 	if (rf_json_len(nodes) > 0)
 		rf_json_set(a, edits, RF_LIT("deviceNodes"), nodes);

@@ -114,6 +114,45 @@ static int check_whole(struct rf_plugin *p, const struct rf_held *h, int index, 
 	return check_neighbours(p, h, index, true, &sum, err);
 }
 
+/* How many slices begin in the same place of the same card. (Of those that overlap the driver makes one.) */
+static size_t times_at(const struct rf_held *h, const struct rf_grant_card *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n_boxes; i++)
+		for (size_t j = 0; j < h->boxes[i].grant.n; j++)
+			n += h->boxes[i].grant.sliced && h->boxes[i].grant.cards[j].index == c->index &&
+			     h->boxes[i].grant.cards[j].start == c->start;
+	return n;
+}
+
+static bool has_unsliced(const struct rf_held *h, int index)
+{
+	for (size_t i = 0; i < h->n_boxes; i++)
+		for (size_t j = 0; !h->boxes[i].grant.sliced && j < h->boxes[i].grant.n; j++)
+			if (h->boxes[i].grant.cards[j].index == index)
+				return true;
+	return false;
+}
+
+/* Beside other slices, and nothing else. */
+static int check_slice(struct rf_plugin *p, const struct rf_held *h, const struct rf_grant_card *c, struct rf_err *err)
+{
+	if (times_at(h, c) > 1)
+		return rf_fail(err, RF_FORBIDDEN, "claim %s names one place on card gpu-%d twice", h->name, c->index);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;) {
+		const struct rf_held *other = s->value;
+
+		if (strcmp(other->uid, h->uid) == 0)
+			continue;
+		if (times_at(other, c) > 0 || has_unsliced(other, c->index))
+			return rf_fail(err, RF_UNAVAILABLE,
+				       "card gpu-%d: slice %s at %u is still held by another claim on this node", c->index,
+				       c->profile, c->start);
+	}
+	return 0;
+}
+
 static int check_box(struct rf_plugin *p, const struct rf_held *h, const struct rf_held_box *b,
 		     struct rf_err *err)
 {
@@ -122,8 +161,15 @@ static int check_box(struct rf_plugin *p, const struct rf_held *h, const struct 
 		size_t position;
 
 		if (!rf_card_ok(&p->cards, index, &position, err) ||
+		    rf_card_check_mode(&p->cards, position, b->grant.sliced, err) < 0 ||
 		    rf_card_check_measured(&p->cards, index, err) < 0)
 			return -err->code;
+		/* Nobody can be on what is made anew for it. */
+		if (b->grant.sliced) {
+			if (check_slice(p, h, &b->grant.cards[i], err) < 0)
+				return -err->code;
+			continue;
+		}
 		int rc = b->grant.whole
 				 ? check_whole(p, h, index, err)
 				 : check_share(p, h, index,

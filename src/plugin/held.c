@@ -68,6 +68,13 @@ const struct rf_grant_card *rf_held_card(const struct rf_held *h, int index, boo
 	return NULL;
 }
 
+const struct rf_slice *rf_held_slice(const struct rf_held *h, const struct rf_held_box *b, size_t i)
+{
+	struct rf_slice_for of = { rf_str(h->pod_uid), rf_str(b->name), i };
+
+	return b->grant.sliced ? rf_slices_find(&h->plugin->cards, &of) : NULL;
+}
+
 /* --- fences ----------------------------------------------------------------------------------- */
 
 /* Also of a card that has failed: what runs on it keeps its fence. */
@@ -91,11 +98,14 @@ static int fence_box(struct rf_held *h, struct rf_held_box *b, struct rf_err *er
 	if (b->fence != NULL)
 		return 0;
 	for (size_t i = 0; i < b->grant.n; i++) {
+		const struct rf_slice *slice = rf_held_slice(h, b, i);
 		size_t position;
 
 		if (find_card(p, b->grant.cards[i].index, &position, err) < 0)
 			return -err->code;
-		cards[i] = rf_fence_card_of(&p->cards, position, &b->grant, i, &h->terms);
+		if (b->grant.sliced && slice == NULL)
+			return rf_fail(err, RF_UNAVAILABLE, "container %s: slice %zu is not made", b->name, i);
+		cards[i] = rf_fence_card_of(&p->cards, position, &b->grant, i, slice, &h->terms);
 	}
 	/* The tenant's processes get the ledger to write: it has room for a ledger and no more. */
 	if (rf_fs_mkdirs(rf_fs_path(&a, "%s/%s", h->dir, b->name), 0700, err) < 0 ||
@@ -106,6 +116,31 @@ static int fence_box(struct rf_held *h, struct rf_held_box *b, struct rf_err *er
 		rf_wrap(err, "fence of container %s", b->name);
 	b->spoilt = b->fence == NULL && err->code == RF_CONFLICT;
 	return b->fence == NULL ? -err->code : 0;
+}
+
+static int make_slices(struct rf_held *h, const struct rf_held_box *b, struct rf_err *err)
+{
+	struct rf_plugin *p = h->plugin;
+	const struct rf_slice *made;
+	size_t position = 0;
+
+	for (size_t i = 0; b->grant.sliced && i < b->grant.n; i++) {
+		struct rf_slice_for of = { rf_str(h->pod_uid), rf_str(b->name), i };
+
+		if (find_card(p, b->grant.cards[i].index, &position, err) < 0 ||
+		    rf_slices_make(&p->cards, &of, position, b->grant.cards[i].profile, b->grant.cards[i].start, &made,
+				   err) < 0)
+			return rf_wrap(err, "container %s", b->name);
+	}
+	return 0;
+}
+
+static int slice_all(struct rf_held *h, struct rf_err *err)
+{
+	for (size_t i = 0; i < h->n_boxes; i++)
+		if (make_slices(h, &h->boxes[i], err) < 0)
+			return -err->code;
+	return 0;
 }
 
 static int fence_all(struct rf_held *h, struct rf_err *err)
@@ -192,12 +227,14 @@ static int take_boxes(struct rf_held *h, const struct rf_json *claim, const stru
 
 static bool same_grant(const struct rf_grant *a, const struct rf_grant *b)
 {
-	if (a->n != b->n || a->whole != b->whole)
+	if (a->n != b->n || a->whole != b->whole || a->sliced != b->sliced)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
 		if (a->cards[i].index != b->cards[i].index ||
 		    a->cards[i].memory_bytes != b->cards[i].memory_bytes ||
-		    a->cards[i].compute_milli != b->cards[i].compute_milli)
+		    a->cards[i].compute_milli != b->cards[i].compute_milli ||
+		    a->cards[i].start != b->cards[i].start ||
+		    strcmp(a->cards[i].profile, b->cards[i].profile) != 0)
 			return false;
 	return true;
 }
@@ -306,7 +343,7 @@ int rf_held_prepare(struct rf_plugin *p, const struct rf_json *claim, const stru
 	if (rf_plugin_hold(p, claim, err) < 0)
 		return -err->code;
 	h->holding = true;
-	if (fence_all(h, err) < 0)
+	if (slice_all(h, err) < 0 || fence_all(h, err) < 0)
 		return -err->code;
 	h->given_ms = rf_plugin_now();
 	*ret = h;
@@ -325,20 +362,23 @@ static struct rf_str holder_of(const struct rf_json *claim, const char *field)
 	return rf_json_str(rf_json_get(user != NULL ? user : owner, rf_str(field)));
 }
 
-static void add_card(struct rf_held *h, struct rf_str container, int index)
+static void add_card(struct rf_held *h, const struct rf_json *claim, size_t result, struct rf_str container,
+		     int index)
 {
 	struct rf_held_box *b = rf_held_box(h, container);
+	struct rf_grant_card card = { .index = index, .compute_milli = 1000 };
+	bool sliced = rf_claim_slice(claim, result, &card);
 
 	if (b == NULL) {
 		b = &h->boxes[h->n_boxes++];
-		*b = (struct rf_held_box){ .name = copy(container), .grant = { .whole = true } };
+		*b = (struct rf_held_box){ .name = copy(container), .grant = { .whole = !sliced, .sliced = sliced } };
 	}
-	if (b->grant.n < RF_GRANT_CARDS_MAX)
-		b->grant.cards[b->grant.n++] =
-			(struct rf_grant_card){ .index = index, .compute_milli = 1000 };
+	if (b->grant.sliced == sliced && b->grant.n < RF_GRANT_CARDS_MAX)
+		b->grant.cards[b->grant.n++] = card;
 }
 
-/* The pod is not there to say what it asked for: every card counts as wholly taken. */
+/* The pod is not there to say what it asked for: every card counts as wholly taken, but for slices, of which the
+ * claim says it. */
 static void take_results(struct rf_held *h, const struct rf_json *claim)
 {
 	const struct rf_json *results =
@@ -356,7 +396,7 @@ static void take_results(struct rf_held *h, const struct rf_json *claim)
 		    rf_str_int(rf_str_skip(device, 4), &index, NULL) < 0 || index < 0 ||
 		    index > 255)
 			continue;
-		add_card(h, rf_json_str_at(r, "request"), (int)index);
+		add_card(h, claim, i, rf_json_str_at(r, "request"), (int)index);
 	}
 }
 
@@ -436,6 +476,7 @@ int rf_held_release(struct rf_held *h, struct rf_err *err)
 	if (!h->ending)
 		return -err->code;
 	if (rf_volumes_unmount(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, h->dir), err) < 0 ||
+	    rf_slices_drop(&p->cards, rf_str(h->pod_uid), err) < 0 ||
 	    rf_plugin_let_go(p, rf_str(h->ns), rf_str(h->name), rf_str(h->uid), err) < 0 ||
 	    rf_record_remove(p, rf_str(h->uid), err) < 0)
 		return rf_wrap(err, "let go of claim %s/%s", h->ns, h->name);

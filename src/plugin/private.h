@@ -92,6 +92,8 @@ struct rf_held *rf_held_find(struct rf_plugin *p, struct rf_str claim_uid);
 struct rf_held_box *rf_held_box(struct rf_held *h, struct rf_str container);
 /* The container's cards may be handed over: checked, held and fenced since the agent started. */
 bool rf_held_ready(const struct rf_held *h, const struct rf_held_box *b);
+/* Slice i of the container's; NULL: its grant is not of slices, or it is not made. */
+const struct rf_slice *rf_held_slice(const struct rf_held *h, const struct rf_held_box *b, size_t i);
 /* The grant of this card, of the first container that has it; NULL: none has. */
 const struct rf_grant_card *rf_held_card(const struct rf_held *h, int index, bool *ret_whole);
 /* Fences that are not up are tried again. */

@@ -25,11 +25,16 @@ static struct rf_json *grant_json(struct rf_arena *a, const struct rf_grant *g)
 {
 	struct rf_json *cards = rf_json_array(a);
 
-	for (size_t i = 0; i < g->n; i++)
-		rf_json_push(a, cards,
-			     rf_json_make(a, "{'index':%d,'memory':%D,'compute':%D}",
-					  g->cards[i].index, g->cards[i].memory_bytes,
-					  g->cards[i].compute_milli));
+	for (size_t i = 0; i < g->n; i++) {
+		struct rf_json *card = rf_json_make(a, "{'index':%d,'memory':%D,'compute':%D}", g->cards[i].index,
+						    g->cards[i].memory_bytes, g->cards[i].compute_milli);
+
+		if (g->sliced) {
+			rf_json_set_str(a, card, "profile", rf_str(g->cards[i].profile));
+			rf_json_set_int(a, card, "start", g->cards[i].start);
+		}
+		rf_json_push(a, cards, card);
+	}
 	return rf_json_make(a, "{'whole':%b,'cards':%j}", g->whole, cards);
 }
 
@@ -68,8 +73,13 @@ static char *text_of(const struct rf_json *v, const char *field)
 
 static bool read_card(const struct rf_json *v, struct rf_grant_card *ret)
 {
-	int64_t index = rf_json_int(rf_json_at(v, "index"), -1);
+	int64_t index = rf_json_int(rf_json_at(v, "index"), -1), start = rf_json_int(rf_json_at(v, "start"), 0);
+	struct rf_str profile = rf_json_str_at(v, "profile");
 
+	if (profile.n >= sizeof(ret->profile) || start < 0 || start > 255)
+		return false;
+	memcpy(ret->profile, profile.p, profile.n);
+	ret->start = (unsigned)start;
 	ret->index = (int)index;
 	ret->memory_bytes = rf_json_int(rf_json_at(v, "memory"), -1);
 	ret->compute_milli = rf_json_int(rf_json_at(v, "compute"), -1);
@@ -87,7 +97,11 @@ static bool read_grant(const struct rf_json *v, struct rf_grant *ret)
 		if (ret->n == RF_GRANT_CARDS_MAX ||
 		    !read_card(rf_json_item(cards, i), &ret->cards[ret->n++]))
 			return false;
-	return ret->n > 0;
+	ret->sliced = ret->n > 0 && ret->cards[0].profile[0] != '\0';
+	for (size_t i = 0; i < ret->n; i++)
+		if ((ret->cards[i].profile[0] != '\0') != ret->sliced)
+			return false;
+	return ret->n > 0 && !(ret->whole && ret->sliced);
 }
 
 static bool read_boxes(struct rf_held *h, const struct rf_json *list)

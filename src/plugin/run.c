@@ -63,6 +63,16 @@ static bool is_held(void *ctx, int index)
 	return false;
 }
 
+static bool is_wanted(void *ctx, struct rf_str pod_uid)
+{
+	struct rf_plugin *p = ctx;
+
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;)
+		if (rf_str_is(pod_uid, ((const struct rf_held *)s->value)->pod_uid))
+			return true;
+	return false;
+}
+
 /* What may wait for the API server comes last. */
 static void look_after(struct rf_plugin *p)
 {
@@ -70,8 +80,10 @@ static void look_after(struct rf_plugin *p)
 	publish(p);
 	rf_sweep_orphans(p);
 	rf_sweep_ended(p);
-	if (p->orphans_known)
+	if (p->orphans_known) {
 		rf_cards_measure(&p->cards, is_held, p);
+		rf_slices_sweep(&p->cards, is_wanted, p);
+	}
 	announce(p);
 }
 

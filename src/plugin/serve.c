@@ -13,9 +13,14 @@ static void box_metrics(struct rf_metrics *m, const struct rf_held *h, const str
 {
 	for (size_t i = 0; b->fence != NULL && i < b->grant.n; i++) {
 		struct rf_fence_usage u = { .used_bytes = 0 };
+		const struct rf_slice *slice = rf_held_slice(h, b, i);
 
 		/* A spoiled ledger still says the cap; the rest is then zero. */
 		(void)rf_fence_server_usage(b->fence->server, i, &u);
+		if (slice != NULL) { /* what the fence does not count, the driver does */
+			u.used_bytes = (uint64_t)RF_MAX(rf_slices_used(&h->plugin->cards, slice), 0);
+			u.cap_bytes = (uint64_t)slice->gpu.memory_bytes;
+		}
 		rf_card_use_metrics(m, &(struct rf_card_use){
 					       .node = h->plugin->name,
 					       .tenant = rf_str(h->tenant),

@@ -18,15 +18,6 @@ struct rf_watcher {
 
 /* --- the list --------------------------------------------------------------------------------- */
 
-static size_t healthy_cards(const struct rf_plugin *p)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < rf_gpu_count(p->cards.gpu); i++)
-		n += rf_card_healthy(&p->cards.health[i]);
-	return n;
-}
-
 /* Is this promise's container on a card that failed? */
 static bool on_failed_card(struct rf_plugin *p, const struct rf_promise *m)
 {
@@ -44,7 +35,7 @@ static bool on_failed_card(struct rf_plugin *p, const struct rf_promise *m)
 static void write_list(struct rf_slots *s, struct rf_buf *out)
 {
 	struct rf_plugin *p = s->plugin;
-	size_t n = rf_gpu_count(p->cards.gpu), sick = n - healthy_cards(p);
+	size_t n = rf_cards_usable(&p->cards, false), sick = n - rf_cards_usable(&p->cards, true);
 	enum { ON_FAILED, UNUSED, USED, RANKS } rank[RF_GPU_CARDS_MAX];
 	bool bad[RF_GPU_CARDS_MAX] = { false };
 	char id[RF_GPU_CARDS_MAX][32];

@@ -29,6 +29,9 @@
 
 #define PATIENCE_MS 20000
 #define CONTEXT_MIB 300 /* not what the model says: the agent has to measure */
+#ifndef STAGE_CARDS
+#define STAGE_CARDS "2xH200"
+#endif
 #define GPU "nvidia.com/gpu"
 #define CARD "gpu.example.com/card"
 
@@ -98,6 +101,12 @@ WRAP(int, rf_claim_let_go,
      (struct rf_kube * k, struct rf_str ns, struct rf_str name, struct rf_str uid,
       struct rf_err *err),
      (k, ns, name, uid, err))
+WRAP(int, rf_gpu_slice_cut,
+     (struct rf_gpu * g, size_t i, const struct rf_gpu_instance *where, unsigned *ret_gi, struct rf_err *err),
+     (g, i, where, ret_gi, err))
+WRAP(int, rf_gpu_slice_open,
+     (struct rf_gpu * g, size_t i, unsigned gi, struct rf_gpu_slice *ret, struct rf_err *err), (g, i, gi, ret, err))
+WRAP(int, rf_gpu_slice_destroy, (struct rf_gpu * g, size_t i, unsigned gi, struct rf_err *err), (g, i, gi, err))
 
 void __real_rf_grpc_reply(struct rf_grpc_call *call, struct rf_str message);
 void __wrap_rf_grpc_reply(struct rf_grpc_call *call, struct rf_str message);
@@ -352,11 +361,12 @@ struct box {
 	const char *mount;  /* a volume's path, or NULL */
 	const char *device; /* granted; two: "gpu-0 gpu-1"; NULL: none */
 	const char *memory; /* granted; NULL: the whole card */
+	const char *slice;  /* JSON of {profile, starts}; NULL: no slices */
 };
-#define WHOLE(card) ((struct box){ "c", "{'" GPU "':'1'}", NULL, card, NULL })
-#define DRA_WHOLE(card) ((struct box){ "c", "{'ringfence.io/gpu':'1'}", NULL, card, NULL })
+#define WHOLE(card) ((struct box){ "c", "{'" GPU "':'1'}", NULL, card, NULL, NULL })
+#define DRA_WHOLE(card) ((struct box){ "c", "{'ringfence.io/gpu':'1'}", NULL, card, NULL, NULL })
 #define SHARE(card, bytes)                                                                         \
-	((struct box){ "c", "{'ringfence.io/gpu-memory':'" bytes "'}", NULL, card, bytes })
+	((struct box){ "c", "{'ringfence.io/gpu-memory':'" bytes "'}", NULL, card, bytes, NULL })
 
 static inline void create_at(const struct rf_kube_res *res, const char *ns, const char *name,
 			     const char *sub, struct rf_json *o, struct rf_json **ret)
@@ -462,6 +472,20 @@ static inline struct rf_json *results(const char *pool, const struct box *boxes,
 	return all;
 }
 
+static inline struct rf_json *configs(const struct box *boxes, size_t n)
+{
+	struct rf_json *all = rf_json_array(&t.arena);
+
+	for (size_t i = 0; i < n; i++)
+		if (boxes[i].slice != NULL)
+			rf_json_push(&t.arena, all,
+				     rf_json_make(&t.arena,
+						  "{'source':'FromClaim','requests':[%s],'opaque':{'driver':"
+						  "'ringfence.io','parameters':%j}}",
+						  boxes[i].name, rf_json_make(&t.arena, boxes[i].slice)));
+	return all;
+}
+
 static inline void allocate(struct rf_json *claim, const struct rf_json *pod, const char *pool,
 			    const struct box *boxes, size_t n)
 {
@@ -472,6 +496,9 @@ static inline void allocate(struct rf_json *claim, const struct rf_json *pod, co
 				 "{'allocation':{'devices':{'results':%j}},'reservedFor':"
 				 "[{'resource':'pods','name':%S,'uid':%S}]}",
 				 results(pool, boxes, n), rf_kube_name(pod), rf_kube_uid(pod)));
+	if (rf_json_len(configs(boxes, n)) > 0)
+		rf_json_set(&t.arena, rf_json_at(claim, "status", "allocation", "devices"), RF_LIT("config"),
+			    configs(boxes, n));
 	assert_ok(rf_kube_update(t.w.admin, &t.arena,
 				 rf_kube_path(&t.arena, &RF_RESOURCECLAIMS, RF_LIT("team-a"),
 					      rf_kube_name(claim), "status"),
@@ -770,7 +797,7 @@ static inline int set_up(void **state RF_UNUSED)
 	assert_int_equal(
 		system(rf_fs_path(&t.arena, "cp %s %s %s/", FENCE_LIB, GPU_DEMO, at("tools"))), 0);
 	o.context_mib = CONTEXT_MIB;
-	assert_ok(rf_sim_machine_create(t.sim, RF_LIT("2xH200"), &o, &err), err);
+	assert_ok(rf_sim_machine_create(t.sim, RF_LIT(STAGE_CARDS), &o, &err), err);
 	world_start(&t.w);
 	t.kubeconfig = rf_fs_path(&t.arena, "%s/kubeconfig/node", t.w.dir);
 	make_cluster();

@@ -112,7 +112,7 @@ static bool add_instances(struct sim_card *c, const char *uuid)
 		for (int i = 0; c->s->gis[slot].used && i < SIM_CIS; i++) {
 			const struct sim_ci *ci = &c->s->gis[slot].ci[i];
 
-			if (!ci->used)
+			if (!ci->used || !sim_may_use(c, c->s->gis[slot].id, ci->id))
 				continue;
 			sim_uuid_text("MIG", ci->uuid, text);
 			if (strncasecmp(text, uuid, strlen(uuid)) != 0)

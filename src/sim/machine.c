@@ -42,6 +42,33 @@ static void add_card(struct sim_machine *m, const char *dir, const char *name)
 		m->cards[m->n++] = c;
 }
 
+/* Lines "<card> <GPU instance> <compute instance>". As the nodes in /dev/nvidia-caps: without one, an instance
+ * cannot be used, and nobody who is so bounded makes or destroys one. No file: all may be used. */
+static void read_caps(struct sim_machine *m, const char *dir)
+{
+	char path[4096], line[64];
+	unsigned minor, gi, ci;
+	FILE *f;
+
+	if (snprintf(path, sizeof(path), "%s/caps", dir) >= (int)sizeof(path))
+		return;
+	f = fopen(path, "re");
+	if (f == NULL)
+		return;
+	for (size_t i = 0; i < m->n; i++) {
+		m->cards[i]->bounded = true;
+		memset(m->cards[i]->may_use, 0, sizeof(m->cards[i]->may_use));
+	}
+	while (fgets(line, sizeof(line), f) != NULL) {
+		if (sscanf(line, "%u %u %u", &minor, &gi, &ci) != 3 || gi > SIM_GIS || ci >= 8)
+			continue;
+		for (size_t i = 0; i < m->n; i++)
+			if (m->cards[i]->s->minor == minor)
+				m->cards[i]->may_use[gi] |= (uint8_t)(1u << ci);
+	}
+	fclose(f);
+}
+
 bool sim_machine_open(struct sim_machine *m)
 {
 	const char *dir = getenv("RINGFENCE_SIM");
@@ -62,5 +89,6 @@ bool sim_machine_open(struct sim_machine *m)
 	}
 	closedir(d);
 	qsort(m->cards, m->n, sizeof(m->cards[0]), by_minor);
+	read_caps(m, dir);
 	return true;
 }

@@ -257,7 +257,7 @@ static nvmlDevice_t mig_by_uuid(nvmlDevice_t d, const char *uuid)
 			const struct sim_ci *x = &d->card->s->gis[gi].ci[ci];
 
 			sim_uuid_text("MIG", x->uuid, text);
-			if (x->used && strcasecmp(text, uuid) == 0)
+			if (x->used && strcasecmp(text, uuid) == 0 && sim_may_use(d->card, d->card->s->gis[gi].id, x->id))
 				return nvml_mig_device(d, gi, ci);
 		}
 	}

@@ -69,6 +69,18 @@ static nvmlReturn_t enter_card(nvmlDevice_t d)
 	return r;
 }
 
+/* Instances are made, listed and destroyed by whoever has the whole card. */
+static nvmlReturn_t enter_config(nvmlDevice_t d)
+{
+	nvmlReturn_t r = enter_card(d);
+
+	if (r == NVML_SUCCESS && d->card->bounded) {
+		nvml_leave(d);
+		return NVML_ERROR_NO_PERMISSION;
+	}
+	return r;
+}
+
 nvmlReturn_t nvml_enter_gi(nvmlGpuInstance_t gi)
 {
 	const struct sim_gi *x;
@@ -76,7 +88,7 @@ nvmlReturn_t nvml_enter_gi(nvmlGpuInstance_t gi)
 
 	if (gi == NULL)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = enter_card(gi->device);
+	r = enter_config(gi->device);
 	if (r != NVML_SUCCESS)
 		return r;
 	x = &gi->device->card->s->gis[gi->slot];
@@ -106,7 +118,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
 
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {
-	nvmlReturn_t r = enter_card(device);
+	nvmlReturn_t r = enter_config(device);
 
 	if (r != NVML_SUCCESS)
 		return r;
@@ -257,7 +269,7 @@ static nvmlReturn_t create(nvmlDevice_t device, unsigned profile_id, int start, 
 			   nvmlGpuInstance_t *gi)
 {
 	const struct rf_mig_profile *p;
-	nvmlReturn_t r = enter_card(device);
+	nvmlReturn_t r = enter_config(device);
 	int slot = -1;
 
 	if (r != NVML_SUCCESS)
@@ -307,7 +319,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned int profile
 				       nvmlGpuInstance_t *gis, unsigned int *count)
 {
 	const struct rf_mig_profile *p;
-	nvmlReturn_t r = enter_card(device);
+	nvmlReturn_t r = enter_config(device);
 	unsigned n = 0;
 
 	if (r != NVML_SUCCESS)
@@ -332,7 +344,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned int profile
 nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned int id,
 					  nvmlGpuInstance_t *gi)
 {
-	nvmlReturn_t r = enter_card(device), found = NVML_ERROR_NOT_FOUND;
+	nvmlReturn_t r = enter_config(device), found = NVML_ERROR_NOT_FOUND;
 
 	if (r != NVML_SUCCESS)
 		return r;
@@ -430,7 +442,9 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
 						  : NVML_ERROR_NOT_FOUND;
 	for (int gi = 0; r == NVML_ERROR_NOT_FOUND && gi < SIM_GIS; gi++) {
 		for (int ci = 0; device->card->s->gis[gi].used && ci < SIM_CIS; ci++) {
-			if (!device->card->s->gis[gi].ci[ci].used || n++ != index)
+			const struct sim_ci *x = &device->card->s->gis[gi].ci[ci];
+
+			if (!x->used || !sim_may_use(device->card, device->card->s->gis[gi].id, x->id) || n++ != index)
 				continue;
 			*mig = nvml_mig_device(device, gi, ci);
 			r = *mig != NULL ? NVML_SUCCESS : NVML_ERROR_MEMORY;

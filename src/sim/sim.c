@@ -42,7 +42,7 @@ static int write_facts(const char *dir, struct rf_str spec, const struct rf_sim_
 	return 0;
 }
 
-static void fill_state(struct sim_state *s, unsigned card, const struct rf_gpu_model *model,
+static void fill_state(struct sim_state *s, unsigned card, const struct rf_gpu_model *model, bool mig,
 		       const struct rf_sim_options *opt, uint64_t now_ns)
 {
 	s->layout = SIM_LAYOUT;
@@ -61,13 +61,14 @@ static void fill_state(struct sim_state *s, unsigned card, const struct rf_gpu_m
 			 : opt->context_mib == 0 ? model->context_mib
 						 : 0;
 	s->switch_milli = opt->switch_milli;
+	s->mig_mode = s->mig_pending = mig;
 	s->virtual_ns = opt->virtual_time ? 1000000000ULL : 0;
 	s->created_ns = opt->virtual_time ? s->virtual_ns : now_ns;
 	for (int i = 0; i < SIM_PARTS; i++)
 		s->parts[i].now_ns = s->created_ns;
 }
 
-static int make_card(const char *dir, unsigned card, const struct rf_gpu_model *model,
+static int make_card(const char *dir, unsigned card, const struct rf_gpu_model *model, bool mig,
 		     const struct rf_sim_options *opt, struct rf_err *err)
 {
 	struct sim_state *s = rf_new(struct sim_state);
@@ -75,7 +76,7 @@ static int make_card(const char *dir, unsigned card, const struct rf_gpu_model *
 	int r;
 
 	card_path(path, sizeof(path), dir, card);
-	fill_state(s, card, model, opt, (uint64_t)rf_mono_ns(rf_clock_system()));
+	fill_state(s, card, model, mig, opt, (uint64_t)rf_mono_ns(rf_clock_system()));
 	r = sim_card_create(path, s);
 	free(s);
 	if (r < 0) {
@@ -115,7 +116,7 @@ int rf_sim_machine_create(const char *dir, struct rf_str text, const struct rf_s
 		return rf_fail_errno(err, "create folder %s", dir);
 	r = write_facts(dir, text, &o, err);
 	for (size_t i = 0; r == 0 && i < spec.n; i++)
-		r = make_card(dir, (unsigned)i, spec.cards[i], &o, err);
+		r = make_card(dir, (unsigned)i, spec.cards[i], spec.mig[i], &o, err);
 	return r;
 }
 

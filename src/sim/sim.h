@@ -18,9 +18,10 @@
 struct rf_sim_spec {
 	size_t n;
 	const struct rf_gpu_model *cards[RF_SIM_CARDS_MAX];
+	bool mig[RF_SIM_CARDS_MAX]; /* in MIG mode from the start */
 };
 
-/* "2xH200", "1xA100,1xT4", "H100". Models: A100, H100, H200, B200, L40S, T4. */
+/* "2xH200", "1xA100,1xT4", "H100", "1xH100:mig" for one in MIG mode. Models: A100, H100, H200, B200, L40S, T4. */
 int rf_sim_spec_parse(struct rf_str text, struct rf_sim_spec *ret_spec, struct rf_err *err);
 
 struct rf_sim_options {

@@ -1,4 +1,4 @@
-/* "2xH200,1xT4": which cards a machine has. */
+/* "2xH200,1xT4,1xH100:mig": which cards a machine has. */
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -40,14 +40,28 @@ static int split_count(struct rf_str item, int64_t *ret_count, struct rf_str *re
 	return 0;
 }
 
+/* "H100:mig" into "H100" and true. */
+static int split_mode(struct rf_str item, struct rf_str *name, bool *ret_mig, struct rf_err *err)
+{
+	struct rf_str head, mode = *name;
+
+	*ret_mig = rf_str_cut(&mode, ':', &head);
+	*name = head;
+	if (*ret_mig && !rf_str_is(mode, "mig"))
+		return rf_fail(err, RF_INVALID, "\"%.*s\": a card has no mode \"%.*s\"; write %.*s, or %.*s:mig for one in MIG mode",
+			       RF_STR(item), RF_STR(mode), RF_STR(head), RF_STR(head));
+	return 0;
+}
+
 static int add_item(struct rf_sim_spec *spec, struct rf_str item, struct rf_err *err)
 {
 	const struct rf_gpu_model *model;
 	struct rf_str name = RF_STR_EMPTY;
 	int64_t count = 0;
+	bool mig = false;
 	char known[128];
 
-	if (split_count(item, &count, &name, err) < 0)
+	if (split_count(item, &count, &name, err) < 0 || split_mode(item, &name, &mig, err) < 0)
 		return -err->code;
 	model = find_model(name);
 	if (model == NULL) {
@@ -56,11 +70,15 @@ static int add_item(struct rf_sim_spec *spec, struct rf_str item, struct rf_err 
 			       "\"%.*s\": unknown card model \"%.*s\"; known are %s", RF_STR(item),
 			       RF_STR(name), known);
 	}
+	if (mig && model->n_mig == 0)
+		return rf_fail(err, RF_INVALID, "\"%.*s\": a %s has no MIG mode", RF_STR(item), model->key);
 	if (count < 1 || (uint64_t)count > RF_SIM_CARDS_MAX - spec->n)
 		return rf_fail(err, RF_INVALID, "\"%.*s\": a machine has 1 to %d cards",
 			       RF_STR(item), RF_SIM_CARDS_MAX);
-	for (int64_t i = 0; i < count; i++)
+	for (int64_t i = 0; i < count; i++) {
+		spec->mig[spec->n] = mig;
 		spec->cards[spec->n++] = model;
+	}
 	return 0;
 }
 

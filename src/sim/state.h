@@ -190,7 +190,16 @@ struct sim_card {
 	const struct rf_gpu_model *model;
 	struct sim_card *next;
 	_Atomic int64_t stuck_until_ns; /* this process's own: its lock was not to be had */
+	/* What this process may use of a card in MIG mode, if it was told (`caps`, machine.c): by a GPU instance's
+	 * id, a bit for each compute instance's. */
+	bool bounded;
+	uint8_t may_use[SIM_GIS + 1];
 };
+
+static inline bool sim_may_use(const struct sim_card *c, uint32_t gi, uint32_t ci)
+{
+	return !c->bounded || (gi <= SIM_GIS && ci < 8 && (c->may_use[gi] >> ci & 1) != 0);
+}
 
 /* 0 or -errno; EPROTO if the file is no card of this layout. */
 int sim_card_open(const char *path, struct sim_card **ret_card);

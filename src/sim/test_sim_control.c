@@ -16,13 +16,18 @@ static void a_spec_lists_counts_and_models(void **state)
 	assert_string_equal(spec.cards[0]->key, "A100");
 	assert_string_equal(spec.cards[2]->key, "T4");
 	assert_string_equal(spec.cards[3]->key, "L40S");
+	assert_int_equal(rf_sim_spec_parse(RF_LIT("2xH100:mig,H100"), &spec, &err), 0);
+	assert_int_equal(spec.n, 3);
+	assert_true(spec.mig[0] && spec.mig[1] && !spec.mig[2]);
+	assert_string_equal(spec.cards[1]->key, "H100");
 }
 
 static void a_bad_spec_is_refused_with_what_is_known(void **state)
 {
 	static const char *const bad[] = {
 		"",	  "2x",	    "xH200",	"0xH200",     "65xH200",
-		"2xH999", "2 H200", "H200,,T4", "64xT4,1xT4", "99999999999999999999xT4"
+		"2xH999", "2 H200", "H200,,T4", "64xT4,1xT4", "99999999999999999999xT4",
+		"1xT4:mig", "1xH100:", "1xH100:mps", "1xH100:mig:mig", ":mig"
 	};
 	struct rf_sim_spec spec;
 	struct rf_err err = RF_ERR_INIT;

@@ -237,6 +237,66 @@ static void an_instance_is_a_small_card_of_its_own(void **state)
 	mig_down(&m);
 }
 
+/* --- what a container is given of a card --- */
+
+static char other_uuid[64];
+
+/* With a `caps` file: the first instance is its own, the second somebody else's. */
+static void see_one_instance(void)
+{
+	nvmlDevice_t d, mig;
+	nvmlReturn_t activation;
+	nvmlGpuInstance_t gi;
+	int count = 0;
+	CUuuid uuid;
+
+	setenv("CUDA_VISIBLE_DEVICES", other_uuid, 1);
+	need_is(CU(cuInit)(0), CUDA_ERROR_NO_DEVICE);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	need_is(CU(cuInit)(0), CUDA_SUCCESS);
+	need_is(CU(cuDeviceGetCount)(&count), CUDA_SUCCESS);
+	need_is(count, 1);
+	need_is(CU(cuDeviceGetUuid_v2)(&uuid, 0), CUDA_SUCCESS);
+	need_is(NVML(nvmlShutdown)(), NVML_SUCCESS); /* what the parent saw */
+	need_is(NVML(nvmlInit_v2)(), NVML_SUCCESS);
+	need_is(NVML(nvmlDeviceGetHandleByIndex_v2)(0, &d), NVML_SUCCESS);
+	need_is(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(d, 0, &mig), NVML_SUCCESS);
+	need_is(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(d, 1, &mig), NVML_ERROR_NOT_FOUND);
+	need_is(NVML(nvmlDeviceGetHandleByUUID)(mig_uuid, &mig), NVML_SUCCESS);
+	need_is(NVML(nvmlDeviceGetHandleByUUID)(other_uuid, &mig), NVML_ERROR_NOT_FOUND);
+	need_is(make(d, G1, &gi), NVML_ERROR_NO_PERMISSION);
+	need_is(NVML(nvmlDeviceGetGpuInstanceById)(d, 1, &gi), NVML_ERROR_NO_PERMISSION);
+	need_is(NVML(nvmlDeviceSetMigMode)(d, 0, &activation), NVML_ERROR_NO_PERMISSION);
+}
+
+static void who_is_told_what_it_may_use_sees_nothing_else(void **state)
+{
+	nvmlComputeInstance_t ci, other_ci;
+	nvmlDevice_t mig, other;
+	struct machine m;
+	struct child c;
+	char path[4096];
+	unsigned gi = 0, id = 9;
+	FILE *f;
+	nvmlDevice_t d = mig_card(&m, "1xH200:mig");
+
+	mig = make_device(d, 0, &ci);
+	other = make_device(d, 1, &other_ci);
+	assert_int_equal(NVML(nvmlDeviceGetUUID)(mig, mig_uuid, sizeof(mig_uuid)), NVML_SUCCESS);
+	assert_int_equal(NVML(nvmlDeviceGetUUID)(other, other_uuid, sizeof(other_uuid)), NVML_SUCCESS);
+	assert_int_equal(NVML(nvmlDeviceGetGpuInstanceId)(mig, &gi), NVML_SUCCESS);
+	assert_int_equal(NVML(nvmlDeviceGetComputeInstanceId)(mig, &id), NVML_SUCCESS);
+	snprintf(path, sizeof(path), "%s/caps", getenv("RINGFENCE_SIM"));
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fprintf(f, "nonsense\n0 99 0\n0 %u %u\n", gi, id);
+	fclose(f);
+	c = child_start(see_one_instance);
+	child_ends_well(&c);
+	assert_int_equal(unlink(path), 0);
+	mig_down(&m);
+}
+
 /* --- instances do not share time --- */
 
 static void work_on_the_instance(void)
@@ -295,6 +355,7 @@ int main(void)
 		cmocka_unit_test(profiles_are_those_of_the_model),
 		cmocka_unit_test(the_mode_waits_until_the_card_is_free),
 		cmocka_unit_test(an_instance_is_a_small_card_of_its_own),
+		cmocka_unit_test(who_is_told_what_it_may_use_sees_nothing_else),
 		cmocka_unit_test(instances_do_not_slow_each_other_down),
 	};
 

@@ -6,6 +6,7 @@
 #define BYTES_MAX (INT64_C(1) << 52)
 
 static const char *const isolation_names[] = {
+	[RF_ISOLATION_RACK] = "rack",
 	[RF_ISOLATION_NODE] = "node",
 	[RF_ISOLATION_GPU] = "gpu",
 	[RF_ISOLATION_SLICE] = "slice",
@@ -157,7 +158,7 @@ static int read_isolation(const struct reader *r, const struct rf_json *v)
 			return 0;
 		}
 	}
-	return bad(r, "spec.isolation", "must be node, gpu, slice, share or cooperative");
+	return bad(r, "spec.isolation", "must be rack, node, gpu, slice, share or cooperative");
 }
 
 static int read_trust_domain(const struct reader *r, const struct rf_json *v)

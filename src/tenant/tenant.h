@@ -19,7 +19,8 @@
 #define RF_DRIVER "ringfence.io"
 #define RF_PREPARED_FINALIZER "ringfence.io/prepared"
 
-enum rf_isolation {
+enum rf_isolation { /* the stricter, the smaller */
+	RF_ISOLATION_RACK,
 	RF_ISOLATION_NODE,
 	RF_ISOLATION_GPU,
 	RF_ISOLATION_SLICE,

@@ -64,9 +64,9 @@ static void a_tenant_that_is_wrong_is_refused_with_the_field(void **state)
 					  "there are: owners, namespaces, "
 					  "isolation, trustDomain, quota, queue" },
 		{ "{'isolation':'Node'}",
-		  "tenant team-a: spec.isolation: must be node, gpu, slice, share or cooperative" },
+		  "tenant team-a: spec.isolation: must be rack, node, gpu, slice, share or cooperative" },
 		{ "{'isolation':1}",
-		  "tenant team-a: spec.isolation: must be node, gpu, slice, share or cooperative" },
+		  "tenant team-a: spec.isolation: must be rack, node, gpu, slice, share or cooperative" },
 		{ "{'namespaces':['kube-system']}", "tenant team-a: spec.namespaces: kube-system "
 						    "belongs to the system; choose another" },
 		{ "{'namespaces':['default']}",
@@ -447,7 +447,7 @@ static void slices_need_a_tenant_that_meets_others_on_a_card(void **state)
 	struct rf_gpu_ask slice = { .slices = 1, .profile = RF_LIT("1g.10gb") };
 	struct rf_err err = RF_ERR_INIT;
 
-	for (int i = RF_ISOLATION_NODE; i <= RF_ISOLATION_COOPERATIVE; i++) {
+	for (int i = RF_ISOLATION_RACK; i <= RF_ISOLATION_COOPERATIVE; i++) {
 		struct rf_tenant t = { .name = RF_LIT("team-a"), .isolation = (enum rf_isolation)i };
 
 		assert_int_equal(rf_tenant_allows(&t, pod, &slice, &err),
@@ -465,7 +465,7 @@ static void a_share_needs_a_tenant_that_shares(void **state)
 		rf_json_make(&a, "{'metadata':{'name':'train','namespace':'team-a'}}");
 	struct rf_gpu_ask share = { .share_bytes = GI }, card = { .cards = 1 };
 
-	for (int i = RF_ISOLATION_NODE; i <= RF_ISOLATION_COOPERATIVE; i++) {
+	for (int i = RF_ISOLATION_RACK; i <= RF_ISOLATION_COOPERATIVE; i++) {
 		struct rf_tenant t = { .name = RF_LIT("team-a"),
 				       .isolation = (enum rf_isolation)i };
 		struct rf_err err = RF_ERR_INIT;
