@@ -7,14 +7,14 @@
 
 static const char *o_nodes, *o_pods, *o_policy = "fgd", *o_log, *o_what_if, *o_plot, *o_record;
 static int64_t o_load, o_seed = 42, o_runs = 1, o_backlog;
-static bool o_learn, o_no_limits, o_same_jobs;
+static bool o_no_limits, o_same_jobs;
 
 #define LOAD 130
 #define RUNS_MAX 2 /* as it is, and what if */
 
 static bool is_fifo(void)
 {
-	return strcmp(o_policy, "fifo") == 0 || strcmp(o_policy, "fifo-strict") == 0;
+	return strcmp(o_policy, "fifo") == 0 || strcmp(o_policy, "fifo-strict") == 0 || strcmp(o_policy, "pool") == 0;
 }
 
 static int read_policy(enum rf_fleet_policy *ret, struct rf_err *err)
@@ -90,7 +90,7 @@ static void sum_up(struct rf_simulate_result *sum, const struct rf_simulate_resu
 
 static int run_all(struct rf_arena *a, const struct rf_simulate *s, struct rf_json *rows, struct rf_err *err)
 {
-	struct rf_simulate_opts o = { .load = o_load > 0 ? o_load : LOAD, .learn = o_learn };
+	struct rf_simulate_opts o = { .load = o_load > 0 ? o_load : LOAD };
 	struct rf_simulate_result r, sum = { 0 };
 
 	if (read_policy(&o.policy, err) < 0)
@@ -197,6 +197,8 @@ static int end_record(struct runs *r, struct rf_err *err)
 static int run_jobs_once(const struct rf_simulate *s, const struct rf_simulate_play *o, struct rf_tally *b,
 			 struct rf_err *err)
 {
+	if (strcmp(o_policy, "pool") == 0)
+		return rf_simulate_pool(s, o, b, err);
 	if (is_fifo())
 		return rf_simulate_fifo(s, o, strcmp(o_policy, "fifo-strict") == 0, b, err);
 	return rf_simulate_play(s, o, b, err);
@@ -210,7 +212,7 @@ static int check_fifo(const struct rf_simulate_changes *c, struct rf_err *err)
 		if (c->at[i].kind != RF_SIMULATE_NODES)
 			return rf_fail(err, RF_BAD_REQUEST,
 				       "--policy %s: knows no tenants and no settings; --what-if can only add nodes", o_policy);
-	if (o_backlog > 0 || o_record != NULL)
+	if ((o_backlog > 0 && strcmp(o_policy, "pool") != 0) || o_record != NULL)
 		return rf_fail(err, RF_BAD_REQUEST, "--policy %s: --backlog and --record are for the scheduler itself",
 			       o_policy);
 	return 0;
@@ -485,9 +487,8 @@ static const struct rf_opt OPTS[] = {
 	  "until the pods ask for so much of the cards (default: 130); of jobs: come so fast (default: as recorded)" },
 	{ "seed", 0, RF_OPT_INT, &o_seed, "N", "of the draw (default: 42)" },
 	{ "runs", 0, RF_OPT_INT, &o_runs, "N", "so many, with N seeds from there on" },
-	{ "policy", 0, RF_OPT_STR, &o_policy, "fgd|pack|spread|first|fifo|fifo-strict",
+	{ "policy", 0, RF_OPT_STR, &o_policy, "fgd|pack|spread|first|fifo|fifo-strict|pool",
 	  "how to choose a place (default: fgd); of jobs also: first come, first served on the first machine that does" },
-	{ "learn", 0, RF_OPT_FLAG, &o_learn, NULL, "learn on the way what pods usually ask, not from the file" },
 	RF_OPT_OUTPUT,
 };
 

@@ -27,7 +27,7 @@ static bool owns_queue(void *ctx, struct rf_str queue)
 }
 
 /* Says what is wrong, once: an object that does not change is looked at again when others do. */
-static void tell(struct rf_adopt *d, const struct rf_json *foreign, const char *problem)
+static void tell(struct rf_adopt *d, const struct rf_json *foreign, const char *reason, const char *problem)
 {
 	struct rf_str text = rf_str(problem);
 	const char *told = rf_map_get(&d->told, rf_kube_uid(foreign));
@@ -41,7 +41,7 @@ static void tell(struct rf_adopt *d, const struct rf_json *foreign, const char *
 	free(rf_map_set(&d->told, rf_kube_uid(foreign), copy));
 	rf_warn("%.*s PodGroup %.*s/%.*s: %s", RF_STR(rf_json_str_at(foreign, "apiVersion")),
 		RF_STR(rf_kube_namespace(foreign)), RF_STR(rf_kube_name(foreign)), problem);
-	d->hands->event(d->hands->ctx, foreign, "Warning", "NotAdopted", text);
+	d->hands->event(d->hands->ctx, foreign, "Warning", reason, text);
 }
 
 void rf_adopt_forget(struct rf_adopt *d, const struct rf_json *foreign)
@@ -51,9 +51,13 @@ void rf_adopt_forget(struct rf_adopt *d, const struct rf_json *foreign)
 
 void rf_adopt_done(struct rf_adopt *d)
 {
-	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&d->told, s)) != NULL;)
-		free(s->value);
-	rf_map_done(&d->told);
+	struct rf_map *const maps[] = { &d->told, &d->wrote };
+
+	for (size_t i = 0; i < RF_COUNT(maps); i++) {
+		for (struct rf_map_slot *s = NULL; (s = rf_map_next(maps[i], s)) != NULL;)
+			free(s->value);
+		rf_map_done(maps[i]);
+	}
 }
 
 /* The foreign group that ours was made from; NULL: its owner wrote it himself. */
@@ -87,8 +91,21 @@ static int replace(struct rf_adopt *d, struct rf_arena *a, const struct rf_json 
 		return rf_fail(err, RF_INVALID,
 			       "its pods have started: minMember and queue stay as they were then; change them before, or "
 			       "make another group");
+	/* As it was seen: it may have started since. */
 	return d->hands->remove(d->hands->ctx, a,
-				rf_kube_path(a, &RF_PODGROUPS, rf_kube_namespace(is), rf_kube_name(is), NULL), err);
+				rf_kube_path(a, &RF_PODGROUPS, rf_kube_namespace(is), rf_kube_name(is), NULL),
+				rf_kube_uid(is), rf_json_str_at(is, "metadata", "resourceVersion"), err);
+}
+
+/* That it may not be told is for people to mend; it is adopted all the same. 1: so it is. */
+static int tell_status(struct rf_adopt *d, const struct rf_json *foreign, const struct rf_json *ours, struct rf_err *err)
+{
+	int rc = rf_adopt_tell(d, foreign, ours, err);
+
+	if (rc != -RF_INVALID && rc != -RF_FORBIDDEN && rc != -RF_BAD_REQUEST)
+		return rc;
+	tell(d, foreign, "StatusNotWritten", err->msg);
+	return 1;
 }
 
 static int update(struct rf_adopt *d, struct rf_arena *a, const struct rf_json *foreign,
@@ -97,9 +114,9 @@ static int update(struct rf_adopt *d, struct rf_arena *a, const struct rf_json *
 	const struct rf_json *from = made_from(is);
 
 	if (from == NULL)
-		return 0; /* its owner wrote it himself */
+		return tell_status(d, foreign, is, err); /* its owner wrote it himself */
 	if (rf_str_eq(rf_json_str_at(from, "uid"), rf_kube_uid(foreign)))
-		return says_the_same(wanted, is) ? 0 : replace(d, a, is, err);
+		return says_the_same(wanted, is) ? tell_status(d, foreign, is, err) : replace(d, a, is, err);
 	/* Of the one that had this name before: it goes with that one, and we shall hear of it. */
 	if (rf_str_eq(rf_json_str_at(from, "apiVersion"), rf_json_str_at(foreign, "apiVersion")) &&
 	    rf_str_eq(rf_json_str_at(from, "name"), rf_kube_name(foreign)))
@@ -126,7 +143,7 @@ static int write_ours(struct rf_adopt *d, struct rf_arena *a, const struct rf_js
 /* Somebody was faster, or it is gone: the informers know better soon. */
 static bool is_race(int rc)
 {
-	return rc == -RF_EXISTS || rc == -RF_CONFLICT || rc == -RF_NOT_FOUND;
+	return rc == -RF_EXISTS || rc == -RF_NOT_FOUND;
 }
 
 int rf_adopt_group(struct rf_adopt *d, const struct rf_json *foreign, struct rf_err *err)
@@ -149,11 +166,11 @@ int rf_adopt_group(struct rf_adopt *d, const struct rf_json *foreign, struct rf_
 		rc = write_ours(d, &a, foreign, wanted, err);
 	if (rc == 0)
 		rf_adopt_forget(d, foreign);
-	if (rc == 0 || is_race(rc))
+	if (rc >= 0 || is_race(rc))
 		return 0;
 	if (rc != -RF_INVALID && rc != -RF_FORBIDDEN && rc != -RF_BAD_REQUEST)
 		return rc;
-	tell(d, foreign, err->msg);
+	tell(d, foreign, "NotAdopted", err->msg);
 	return 0;
 }
 
@@ -187,8 +204,10 @@ static void on_change(void *ctx, const struct rf_json *before, const struct rf_j
 	struct source *s = ctx;
 	rf_auto(arena) a = RF_ARENA_INIT;
 
-	if (after == NULL || (before != NULL && !rf_str_eq(rf_kube_uid(before), rf_kube_uid(after))))
+	if (after == NULL || (before != NULL && !rf_str_eq(rf_kube_uid(before), rf_kube_uid(after)))) {
 		rf_adopt_forget(&s->of->adopt, before);
+		rf_adopt_tell_forget(&s->of->adopt, before);
+	}
 	if (after == NULL)
 		return;
 	(void)rf_map_set(&s->due, rf_kube_display(&a, after), DUE);
@@ -325,6 +344,8 @@ bool rf_control_adopt(struct rf_control *c)
 	size_t left = TURN_MAX, due = 0;
 	bool ok = true;
 
+	if (p != NULL)
+		p->adopt.now_ms = rf_wall_ms(rf_clock_system());
 	for (size_t i = 0; p != NULL && i < RF_COUNT(p->sources); i++) {
 		ok &= adopt_due(&p->sources[i], &left);
 		due += p->sources[i].due.n;

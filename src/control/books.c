@@ -6,6 +6,11 @@
 
 #define GROUPS_MAX 64 /* written per turn */
 #define QUEUES_MAX 64
+#define QUEUES_LOOK 512	      /* looked at per turn */
+#define QUEUES_TIME_MS 50     /* and so long: placing must not wait for it */
+#define QUEUES_PAUSE_MS 10    /* in which the loop hears what is new */
+#define TROUBLE_MS 1000	      /* until what failed is written again; twice as long each time, */
+#define TROUBLE_MOST_MS 60000 /* up to this */
 
 struct tally {
 	int64_t members; /* pods that are counted here */
@@ -19,6 +24,12 @@ struct track {
 	bool pending, running, ever;
 };
 
+/* An object whose status could not be written: it must not hold up the others. */
+struct trouble {
+	int64_t next_ms, pause_ms;
+	bool usage; /* a queue's */
+};
+
 static char DUE[] = "";
 
 static char *copy(struct rf_str s)
@@ -28,6 +39,50 @@ static char *copy(struct rf_str s)
 	memcpy(text, s.p, s.n);
 	text[s.n] = '\0';
 	return text;
+}
+
+/* --- what fails ------------------------------------------------------------------------------- */
+
+static bool is_in_trouble(const struct rf_placer *p, const struct rf_map *m, struct rf_str key)
+{
+	const struct trouble *t = rf_map_get(m, key);
+
+	return t != NULL && p->now_ms < t->next_ms;
+}
+
+static void note_trouble(struct rf_placer *p, struct rf_map *m, struct rf_str key, bool usage)
+{
+	struct trouble *t = rf_map_get(m, key);
+
+	if (t == NULL) {
+		t = rf_new(struct trouble);
+		(void)rf_map_set(m, key, t);
+	}
+	t->pause_ms = t->pause_ms == 0 ? TROUBLE_MS : RF_MIN(t->pause_ms * 2, (int64_t)TROUBLE_MOST_MS);
+	t->next_ms = p->now_ms + t->pause_ms;
+	t->usage |= usage;
+}
+
+static void end_trouble(struct rf_map *m, struct rf_str key)
+{
+	free(rf_map_del(m, key));
+}
+
+/* When the first of them is due; INT64_MAX: there is none. */
+static int64_t next_trouble(const struct rf_map *m)
+{
+	int64_t next = INT64_MAX;
+
+	for (const struct rf_map_slot *s = NULL; (s = rf_map_next(m, s)) != NULL;)
+		next = RF_MIN(next, ((const struct trouble *)s->value)->next_ms);
+	return next;
+}
+
+static void trouble_done(struct rf_map *m)
+{
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(m, s)) != NULL;)
+		free(s->value);
+	rf_map_done(m);
 }
 
 /* --- counting --------------------------------------------------------------------------------- */
@@ -176,6 +231,7 @@ void rf_books_group_gone(struct rf_placer *p, struct rf_str ns, struct rf_str na
 
 	rf_buf_printf(&key, "%.*s/%.*s", RF_STR(ns), RF_STR(name));
 	(void)rf_map_del(&p->groups_due, rf_buf_str(&key));
+	end_trouble(&p->groups_trouble, rf_buf_str(&key));
 }
 
 static void tallies_done(struct rf_map *m)
@@ -187,6 +243,14 @@ static void tallies_done(struct rf_map *m)
 	rf_map_done(m);
 }
 
+static void names_done(struct rf_placer *p)
+{
+	for (size_t i = 0; i < p->round.names.n; i++)
+		free(p->round.names.at[i]);
+	rf_vec_done(&p->round.names);
+	p->round.at = 0;
+}
+
 void rf_books_done(struct rf_placer *p)
 {
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->tracked, s)) != NULL;)
@@ -195,6 +259,9 @@ void rf_books_done(struct rf_placer *p)
 	tallies_done(&p->groups);
 	tallies_done(&p->queues);
 	rf_map_done(&p->groups_due);
+	trouble_done(&p->groups_trouble);
+	trouble_done(&p->queues_trouble);
+	names_done(p);
 }
 
 /* --- gangs ------------------------------------------------------------------------------------ */
@@ -217,8 +284,8 @@ struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group,
 	return rf_json_make(a, "{'metadata':{'uid':%S},'status':%j}", rf_kube_uid(group), status);
 }
 
-/* False: to be tried again. */
-static bool write_group(struct rf_placer *p, struct rf_str key)
+/* An error: to be tried again. */
+static int write_group(struct rf_placer *p, struct rf_str key)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	const struct tally *y = rf_map_get(&p->groups, key);
@@ -231,18 +298,18 @@ static bool write_group(struct rf_placer *p, struct rf_str key)
 	rf_str_cut(&name, '/', &ns);
 	group = p->cluster.get(p->cluster.ctx, &RF_PODGROUPS, ns, name);
 	if (group == NULL)
-		return true;
+		return 0;
 	patch = rf_group_status(&a, group, y != NULL ? y->ever : 0, y != NULL ? y->running : 0,
 				y != NULL && y->message != NULL ? rf_str(y->message) : RF_STR_EMPTY);
 	if (patch == NULL)
-		return true;
+		return 0;
 	rc = p->hands.patch(p->hands.ctx, &a, rf_kube_path(&a, &RF_PODGROUPS, ns, name, "status"),
 			    RF_PATCH_MERGE, patch, &written, &err);
 	if (rc == -RF_NOT_FOUND || rc == -RF_CONFLICT)
-		return true; /* another, or none, by now: we shall hear of it */
+		return 0; /* another, or none, by now: we shall hear of it */
 	if (rc < 0) {
 		rf_warn("group %.*s: write its status: %s", RF_STR(key), err.msg);
-		return false;
+		return rc;
 	}
 	if (rf_json_is_true(rf_json_at(patch, "status", "started")) &&
 	    !rf_json_is_true(rf_json_at(group, "status", "started"))) {
@@ -255,25 +322,42 @@ static bool write_group(struct rf_placer *p, struct rf_str key)
 		if (rf_sched_read_group(&a, written, &g, NULL) == 0)
 			rf_core_put_group(p->core, &g);
 	}
-	return true;
+	return 0;
 }
 
-bool rf_books_write_groups(struct rf_placer *p)
+/* Nobody answers: the others would wait for as long. */
+static bool is_away(int rc)
+{
+	return rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT;
+}
+
+int64_t rf_books_write_groups(struct rf_placer *p)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_str keys[GROUPS_MAX];
+	int64_t next = 0;
 	size_t n = 0;
-	bool ok = true;
+	int rc = 0;
 
-	for (struct rf_map_slot *s = NULL; n < GROUPS_MAX && (s = rf_map_next(&p->groups_due, s)) != NULL;)
-		keys[n++] = rf_arena_str(&a, rf_map_key(s));
-	for (size_t i = 0; i < n && p->hands.may(p->hands.ctx); i++) {
-		if (write_group(p, keys[i]))
-			(void)rf_map_del(&p->groups_due, keys[i]);
-		else
-			ok = false;
+	for (struct rf_map_slot *s = NULL; n < GROUPS_MAX && (s = rf_map_next(&p->groups_due, s)) != NULL;) {
+		if (!is_in_trouble(p, &p->groups_trouble, rf_map_key(s)))
+			keys[n++] = rf_arena_str(&a, rf_map_key(s));
 	}
-	return ok && p->groups_due.n == 0;
+	for (size_t i = 0; i < n && !is_away(rc) && p->hands.may(p->hands.ctx); i++) {
+		rc = write_group(p, keys[i]);
+		if (rc < 0) {
+			note_trouble(p, &p->groups_trouble, keys[i], false);
+			continue;
+		}
+		(void)rf_map_del(&p->groups_due, keys[i]);
+		end_trouble(&p->groups_trouble, keys[i]);
+	}
+	if (p->groups_due.n == 0)
+		return -1;
+	if (p->groups_due.n > p->groups_trouble.n && !is_away(rc))
+		return QUEUES_PAUSE_MS;
+	next = next_trouble(&p->groups_trouble);
+	return next == INT64_MAX ? TROUBLE_MS : RF_MAX(next - p->now_ms, INT64_C(1));
 }
 
 /* --- queues ----------------------------------------------------------------------------------- */
@@ -336,31 +420,104 @@ struct rf_json *rf_queue_status(struct rf_placer *p, struct rf_arena *a, const s
 	return rf_json_make(a, "{'metadata':{'uid':%S},'status':%j}", rf_kube_uid(queue), status);
 }
 
-bool rf_books_write_queues(struct rf_placer *p, bool usage)
+static int write_queue(struct rf_placer *p, const struct rf_json *queue, bool usage, int *written)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *patch = rf_queue_status(p, &a, queue, usage);
+	struct rf_err err = RF_ERR_INIT;
+	int rc = 0;
+
+	if (patch == NULL)
+		return 0;
+	++*written;
+	rc = p->hands.patch(p->hands.ctx, &a,
+			    rf_kube_path(&a, &RF_QUEUES, RF_STR_EMPTY, rf_kube_name(queue), "status"), RF_PATCH_MERGE,
+			    patch, NULL, &err);
+	if (rc == 0 || rc == -RF_NOT_FOUND || rc == -RF_CONFLICT)
+		return 0;
+	rf_warn("queue %.*s: write its status: %s", RF_STR(rf_kube_name(queue)), err.msg);
+	return rc;
+}
+
+/* One of the round, or one whose time to be tried again has come. */
+static int write_named(struct rf_placer *p, struct rf_str name, bool usage, int *written)
+{
+	const struct rf_json *queue = p->cluster.get(p->cluster.ctx, &RF_QUEUES, RF_STR_EMPTY, name);
+	const struct trouble *t = rf_map_get(&p->queues_trouble, name);
+	int rc = 0;
+
+	usage |= t != NULL && t->usage;
+	rc = queue != NULL ? write_queue(p, queue, usage, written) : 0;
+	if (rc < 0)
+		note_trouble(p, &p->queues_trouble, name, usage);
+	else
+		end_trouble(&p->queues_trouble, name);
+	return rc;
+}
+
+void rf_books_queues_due(struct rf_placer *p, bool usage)
+{
+	p->round.due = true;
+	p->round.due_usage |= usage;
+}
+
+static void begin_round(struct rf_placer *p)
 {
 	const struct rf_json *queue = NULL;
 	const void *cursor = NULL;
-	int written = 0;
 
-	while (p->hands.may(p->hands.ctx) &&
-	       (queue = p->cluster.next(p->cluster.ctx, &RF_QUEUES, &cursor)) != NULL) {
-		rf_auto(arena) a = RF_ARENA_INIT;
-		struct rf_json *patch = rf_queue_status(p, &a, queue, usage);
-		struct rf_err err = RF_ERR_INIT;
-		int rc = 0;
+	if (p->round.at < p->round.names.n || !p->round.due)
+		return;
+	names_done(p);
+	while ((queue = p->cluster.next(p->cluster.ctx, &RF_QUEUES, &cursor)) != NULL)
+		rf_vec_push(&p->round.names, copy(rf_kube_name(queue)));
+	p->round.usage = p->round.due_usage;
+	p->round.due = p->round.due_usage = false;
+	p->moved = false; /* what moves from here on is for the next round */
+}
 
-		if (patch == NULL)
-			continue;
-		if (written++ == QUEUES_MAX)
-			return false;
-		rc = p->hands.patch(p->hands.ctx, &a,
-				    rf_kube_path(&a, &RF_QUEUES, RF_STR_EMPTY, rf_kube_name(queue), "status"),
-				    RF_PATCH_MERGE, patch, NULL, &err);
-		if (rc < 0 && rc != -RF_NOT_FOUND && rc != -RF_CONFLICT) {
-			rf_warn("queue %.*s: write its status: %s", RF_STR(rf_kube_name(queue)), err.msg);
-			return false;
-		}
+/* Those that failed, whose time has come. */
+static int retry_queues(struct rf_placer *p, int *written)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str names[QUEUES_MAX / 2];
+	size_t n = 0;
+	int rc = 0;
+
+	for (struct rf_map_slot *s = NULL; n < RF_COUNT(names) && (s = rf_map_next(&p->queues_trouble, s)) != NULL;) {
+		if (!is_in_trouble(p, &p->queues_trouble, rf_map_key(s)))
+			names[n++] = rf_arena_str(&a, rf_map_key(s));
 	}
-	p->moved = false;
-	return true;
+	for (size_t i = 0; i < n && !is_away(rc) && p->hands.may(p->hands.ctx); i++)
+		rc = write_named(p, names[i], false, written);
+	return rc;
+}
+
+static bool is_late(int64_t since_ns)
+{
+	return rf_mono_ns(rf_clock_system()) - since_ns >= QUEUES_TIME_MS * INT64_C(1000000);
+}
+
+int64_t rf_books_write_queues(struct rf_placer *p)
+{
+	int64_t since = rf_mono_ns(rf_clock_system()), next = 0;
+	int written = 0, rc = 0;
+
+	begin_round(p);
+	rc = retry_queues(p, &written);
+	for (int i = 0; i < QUEUES_LOOK && written < QUEUES_MAX && p->round.at < p->round.names.n && !is_away(rc) &&
+			(i == 0 || !is_late(since)) && p->hands.may(p->hands.ctx);
+	     i++) {
+		struct rf_str name = rf_str(p->round.names.at[p->round.at++]);
+		struct trouble *t = rf_map_get(&p->queues_trouble, name);
+
+		if (t == NULL)
+			rc = write_named(p, name, p->round.usage, &written);
+		else
+			t->usage |= p->round.usage; /* with its next try */
+	}
+	if (p->round.at < p->round.names.n || p->round.due)
+		return is_away(rc) ? TROUBLE_MS : QUEUES_PAUSE_MS;
+	next = next_trouble(&p->queues_trouble);
+	return next == INT64_MAX ? -1 : RF_MAX(next - p->now_ms, INT64_C(1));
 }

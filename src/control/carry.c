@@ -3,16 +3,20 @@
  *
  * Of a gang's commit all claims are written before its first binding: a crash leaves promises, which the
  * core keeps or takes back as a whole, never half a gang that runs. A write that is refused is told to the
- * core, and the claims this commit wrote are deleted; a write without an answer may have been carried out,
- * and its card is not given to another before the API said what became of it. */
+ * core, and the claims this commit wrote are deleted; a write without an answer, or with one that says only that
+ * something went wrong, may have been carried out, and its card is not given to another before the API said what
+ * became of it. */
 #include "control/private.h"
 
-#define WHY_MAX 250 /* of a failure the core keeps so much */
+#define WHY_MAX 250  /* of a failure the core keeps so much */
+#define DROP_MS 1000 /* until a claim is looked at again that may be deleted; longer each time */
+#define TRIES_MAX 5  /* of a write that the server neither does nor refuses */
 
 struct member {
 	const struct rf_core_decision *d;
 	const struct rf_json *pod;
 	struct rf_json *claim; /* as written in this commit; NULL: it was not */
+	struct rf_json *open;  /* the claim whose allocation was sent, until its answer is here */
 };
 
 struct carry {
@@ -52,12 +56,6 @@ static struct rf_str pod_path(struct carry *t, const struct rf_core_decision *d,
 	return rf_kube_path(t->a, &RF_PODS, d->ns, d->name, sub);
 }
 
-/* Nobody knows whether the write was carried out. */
-static bool is_unknown(int rc)
-{
-	return rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT;
-}
-
 /* What it is about comes last, after paths and names: of a long reason the end is kept. */
 static struct rf_str end_of(const char *why)
 {
@@ -72,16 +70,36 @@ static void tell_failed(struct carry *t, const struct rf_core_decision *d, const
 	rf_core_failed(t->p->core, d->uid, end_of(why), t->p->now_ms);
 }
 
-static void into_limbo(struct carry *t, const struct member *m)
+/* True: it is known already, the server answers. */
+static bool into_limbo(struct carry *t, const struct member *m)
 {
-	struct rf_limbo l = { .uid = copy(m->d->uid),
+	struct rf_limbo l = { .kind = RF_LIMBO_PLACE,
+			      .uid = copy(m->d->uid),
 			      .ns = copy(m->d->ns),
 			      .name = copy(m->d->name),
 			      .claim = copy(m->d->n_grants > 0 ? rf_pod_claim_name(t->a, m->pod) : RF_STR_EMPTY),
+			      .open = copy(m->open != NULL ? rf_kube_uid(m->open) : RF_STR_EMPTY),
 			      .why = copy(rf_str(t->err.msg)) };
 
 	rf_vec_push(&t->p->limbo, l);
 	rf_warn("pod %.*s/%.*s: %s; asking what became of it", RF_STR(m->d->ns), RF_STR(m->d->name), t->err.msg);
+	return rf_carry_settle(t->p);
+}
+
+static bool eviction_into_limbo(struct carry *t, const struct rf_core_decision *d, const char *cause)
+{
+	struct rf_limbo l = { .kind = RF_LIMBO_EVICT,
+			      .uid = copy(d->uid),
+			      .ns = copy(d->ns),
+			      .name = copy(d->name),
+			      .claim = copy(RF_STR_EMPTY),
+			      .open = copy(RF_STR_EMPTY),
+			      .why = copy(d->reason),
+			      .cause = cause };
+
+	rf_vec_push(&t->p->limbo, l);
+	rf_warn("pod %.*s/%.*s: %s; asking what became of it", RF_STR(d->ns), RF_STR(d->name), t->err.msg);
+	return rf_carry_settle(t->p);
 }
 
 /* --- the claim -------------------------------------------------------------------------------- */
@@ -122,24 +140,50 @@ static int allocate(struct carry *t, struct member *m)
 
 	if (make_claim(t, m, &claim) < 0)
 		return rf_wrap(&t->err, "make its claim");
+	m->open = claim;
 	if (h->update(h->ctx, t->a, claim_path(t, m->d->ns, rf_kube_name(claim), "status"),
 		      rf_claim_allocated(t->a, claim, m->pod, m->d, wall_ms()), &written, &t->err) < 0)
 		return rf_wrap(&t->err, "allocate its claim");
+	m->open = NULL;
 	m->claim = written;
 	/* Told before the watch repeats it: the core must not give the card away again. */
 	rf_feed_claim(t->p, NULL, written);
 	return rf_claim_kept(written, m->pod, m->d, &t->err);
 }
 
-static void drop_claim(struct carry *t, struct rf_str ns, const struct rf_json *claim)
+/* Whether it is deleted or not, nothing may count on it; the server is asked until it is known. */
+static void drop_into_limbo(struct carry *t, struct rf_str ns, const struct rf_json *claim)
+{
+	struct rf_limbo l = { .kind = RF_LIMBO_DROP,
+			      .uid = copy(rf_kube_uid(claim)),
+			      .ns = copy(ns),
+			      .name = copy(rf_kube_name(claim)),
+			      .claim = copy(rf_kube_name(claim)),
+			      .open = copy(RF_STR_EMPTY),
+			      .why = copy(rf_str(t->err.msg)),
+			      .next_ms = t->p->now_ms + DROP_MS };
+
+	rf_vec_push(&t->p->limbo, l);
+	rf_feed_claim_dropped(t->p, claim);
+}
+
+/* This very one: another that was made under its name meanwhile stays. 0: it is gone, goes, or will be asked
+ * about. */
+static int drop_claim(struct carry *t, struct rf_str ns, const struct rf_json *claim)
 {
 	struct rf_hands *h = &t->p->hands;
-	struct rf_err err = RF_ERR_INIT;
+	int rc = h->remove(h->ctx, t->a, claim_path(t, ns, rf_kube_name(claim), NULL), rf_kube_uid(claim), RF_STR_EMPTY,
+			   &t->err);
 
-	if (h->remove(h->ctx, t->a, claim_path(t, ns, rf_kube_name(claim), NULL), &err) < 0)
-		rf_warn("claim %.*s/%.*s: drop it: %s", RF_STR(ns), RF_STR(rf_kube_name(claim)), err.msg);
-	else
+	if (rc == 0 || rc == -RF_CONFLICT) {
 		rf_feed_claim_dropped(t->p, claim);
+		return 0;
+	}
+	rf_warn("claim %.*s/%.*s: drop it: %s", RF_STR(ns), RF_STR(rf_kube_name(claim)), t->err.msg);
+	if (!rf_kube_unknown(rc))
+		return rc;
+	drop_into_limbo(t, ns, claim);
+	return 0;
 }
 
 /* --- the pod ---------------------------------------------------------------------------------- */
@@ -163,15 +207,16 @@ static int look_again(struct carry *t, const struct member *m)
 {
 	struct rf_hands *h = &t->p->hands;
 	struct rf_json *pod = NULL;
-	struct rf_err err = RF_ERR_INIT;
 	struct rf_str node;
+	int rc = h->get(h->ctx, t->a, pod_path(t, m->d, NULL), &pod, &t->err);
 
-	if (h->get(h->ctx, t->a, pod_path(t, m->d, NULL), &pod, &err) < 0 ||
-	    !rf_str_eq(rf_kube_uid(pod), m->d->uid))
-		return -RF_CONFLICT;
+	if (rc < 0)
+		return rc;
+	if (!rf_str_eq(rf_kube_uid(pod), m->d->uid))
+		return rf_fail(&t->err, RF_NOT_FOUND, "another pod has its name now");
 	rf_feed_pod(t->p, NULL, pod);
 	node = rf_json_str_at(pod, "spec", "nodeName");
-	return rf_str_eq(node, m->d->node) ? 0 : -RF_CONFLICT;
+	return rf_str_eq(node, m->d->node) ? 0 : rf_fail(&t->err, RF_CONFLICT, "it is not bound as decided");
 }
 
 static int bind_pod(struct carry *t, const struct member *m)
@@ -180,8 +225,11 @@ static int bind_pod(struct carry *t, const struct member *m)
 	int rc = h->create(h->ctx, t->a, pod_path(t, m->d, "binding"),
 			   rf_pod_binding(t->a, m->pod, m->d->node), NULL, &t->err);
 
-	if (rc == -RF_CONFLICT && look_again(t, m) == 0)
-		return 0;
+	if (rc == -RF_CONFLICT) {
+		rc = look_again(t, m);
+		if (rc == 0)
+			return 0;
+	}
 	if (rc < 0)
 		return rf_wrap(&t->err, "bind it");
 	rf_feed_binding(t->p, m->pod, m->d->node);
@@ -228,14 +276,12 @@ static bool take_back(struct carry *t, struct member *all, size_t failed, int rc
 {
 	char why[RF_ERR_MAX];
 
-	if (is_unknown(rc)) {
-		into_limbo(t, &all[failed]);
-		return false;
-	}
+	if (rf_kube_unknown(rc))
+		return into_limbo(t, &all[failed]);
 	memcpy(why, t->err.msg, sizeof(why));
 	for (size_t i = 0; i <= failed; i++) {
 		if (all[i].claim != NULL)
-			drop_claim(t, all[i].d->ns, all[i].claim);
+			(void)drop_claim(t, all[i].d->ns, all[i].claim);
 	}
 	tell_failed(t, all[failed].d, why);
 	return true;
@@ -245,18 +291,19 @@ static bool take_back(struct carry *t, struct member *all, size_t failed, int rc
 static bool leave_rest(struct carry *t, struct member *all, size_t failed, size_t n, int rc)
 {
 	char why[RF_ERR_MAX];
+	bool answers = true;
 
 	memcpy(why, t->err.msg, sizeof(why));
-	if (is_unknown(rc))
-		into_limbo(t, &all[failed]);
+	if (rf_kube_unknown(rc))
+		answers = into_limbo(t, &all[failed]);
 	else
 		tell_failed(t, all[failed].d, why);
 	/* The pod went while we worked: it shall not hold a card. */
 	if (rc == -RF_NOT_FOUND && all[failed].claim != NULL)
-		drop_claim(t, all[failed].d->ns, all[failed].claim);
+		(void)drop_claim(t, all[failed].d->ns, all[failed].claim);
 	for (size_t i = failed + 1; i < n; i++)
 		tell_failed(t, all[i].d, "another of its gang could not be bound");
-	return !is_unknown(rc);
+	return answers;
 }
 
 static bool carry_commit(struct carry *t, const struct rf_core_decision *d, size_t n)
@@ -306,14 +353,12 @@ static bool carry_release(struct carry *t, const struct rf_core_decision *d)
 	if (rc == -RF_NOT_FOUND || (rc == 0 && !rf_str_eq(rf_claim_owner(claim, "uid"), d->uid)))
 		return true;
 	if (rc == 0)
-		rc = h->remove(h->ctx, t->a, claim_path(t, d->ns, rf_kube_name(claim), NULL), &t->err);
-	if (rc == 0) {
-		rf_feed_claim_dropped(t->p, claim);
+		rc = drop_claim(t, d->ns, claim);
+	if (rc == 0)
 		return true;
-	}
 	(void)rf_wrap(&t->err, "drop its claim");
 	tell_failed(t, d, t->err.msg);
-	return !is_unknown(rc);
+	return !rf_kube_unknown(rc);
 }
 
 /* As the event and the condition name it. */
@@ -322,12 +367,23 @@ static const char *const CAUSES[] = { [RF_CORE_NO_CAUSE] = "Evicted",
 				      [RF_CORE_PREEMPTED] = "Preempted",
 				      [RF_CORE_INCOMPLETE] = "GangIncomplete" };
 
+/* After the deed: a pod that its budget keeps must not say that it was evicted. */
+static void say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf_json *pod, const char *cause,
+			struct rf_str reason)
+{
+	struct rf_hands *h = &p->hands;
+	struct rf_json *patch = rf_pod_evicted_patch(a, pod, cause, reason, wall_ms());
+
+	(void)h->patch(h->ctx, a, rf_kube_path(a, &RF_PODS, rf_kube_namespace(pod), rf_kube_name(pod), "status"),
+		       RF_PATCH_STRATEGIC, patch, NULL, NULL);
+	rf_info("pod %.*s: %s: %.*s", RF_STR(rf_kube_display(a, pod)), cause, RF_STR(reason));
+	h->event(h->ctx, pod, "Warning", cause, reason);
+}
+
 static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 {
 	struct rf_hands *h = &t->p->hands;
 	const struct rf_json *pod = pod_of(t->p, d);
-	const char *kind = CAUSES[d->cause];
-	struct rf_json *patch = NULL;
 	int rc = 0;
 
 	if (pod == NULL)
@@ -335,16 +391,14 @@ static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 	rc = h->create(h->ctx, t->a, pod_path(t, d, "eviction"), rf_pod_eviction(t->a, pod), NULL, &t->err);
 	if (rc == -RF_NOT_FOUND)
 		return true;
-	if (rc < 0) {
+	if (rc < 0)
 		(void)rf_wrap(&t->err, "evict it");
+	if (rf_kube_unknown(rc))
+		return eviction_into_limbo(t, d, CAUSES[d->cause]);
+	if (rc < 0)
 		tell_failed(t, d, t->err.msg);
-		return !is_unknown(rc);
-	}
-	/* After the deed: a pod that its budget keeps must not say that it was evicted. */
-	patch = rf_pod_evicted_patch(t->a, pod, kind, d->reason, wall_ms());
-	(void)h->patch(h->ctx, t->a, pod_path(t, d, "status"), RF_PATCH_STRATEGIC, patch, NULL, NULL);
-	rf_info("pod %.*s/%.*s: %s: %.*s", RF_STR(d->ns), RF_STR(d->name), kind, RF_STR(d->reason));
-	h->event(h->ctx, pod, "Warning", kind, d->reason);
+	else
+		say_evicted(t->p, t->a, pod, CAUSES[d->cause], d->reason);
 	return true;
 }
 
@@ -400,22 +454,36 @@ bool rf_carry(struct rf_placer *p, struct rf_arena *a, const struct rf_core_deci
 /* --- writes without an answer ------------------------------------------------------------------- */
 
 static int ask(struct rf_placer *p, struct rf_arena *a, const struct rf_kube_res *res, const char *ns,
-	       const char *name, struct rf_json **ret, struct rf_err *err)
+	       const char *name, struct rf_json **ret)
 {
-	int rc = p->hands.get(p->hands.ctx, a, rf_kube_path(a, res, rf_str(ns), rf_str(name), NULL), ret, err);
+	int rc = p->hands.get(p->hands.ctx, a, rf_kube_path(a, res, rf_str(ns), rf_str(name), NULL), ret, NULL);
 
 	return rc == -RF_NOT_FOUND ? 0 : rc;
 }
 
+/* An allocation may be carried out yet: without the claim it cannot be. Negative: it is not known to be gone. */
+static int close_claim(struct rf_placer *p, struct rf_arena *a, const struct rf_limbo *l, const struct rf_json *claim)
+{
+	struct rf_str path = rf_kube_path(a, &RF_RESOURCECLAIMS, rf_str(l->ns), rf_str(l->claim), NULL);
+	int rc = 0;
+
+	if (!rf_str_is(rf_kube_uid(claim), l->open) || rf_json_at(claim, "status", "allocation") != NULL)
+		return 0;
+	rc = p->hands.remove(p->hands.ctx, a, path, rf_kube_uid(claim), rf_json_str_at(claim, "metadata", "resourceVersion"),
+			     NULL);
+	if (rc == 0)
+		rf_feed_claim_dropped(p, claim);
+	return rc == -RF_CONFLICT || rf_kube_unknown(rc) ? rc : 0;
+}
+
 /* Tells the core what is there, whatever was written, and that it did not go as decided. */
-static bool settle(struct rf_placer *p, const struct rf_limbo *l)
+static bool settle_place(struct rf_placer *p, struct rf_limbo *l)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_json *pod = NULL, *claim = NULL;
-	struct rf_err err = RF_ERR_INIT;
 
-	if (ask(p, &a, &RF_PODS, l->ns, l->name, &pod, &err) < 0 ||
-	    (l->claim[0] != '\0' && ask(p, &a, &RF_RESOURCECLAIMS, l->ns, l->claim, &claim, &err) < 0))
+	if (ask(p, &a, &RF_PODS, l->ns, l->name, &pod) < 0 ||
+	    (l->claim[0] != '\0' && ask(p, &a, &RF_RESOURCECLAIMS, l->ns, l->claim, &claim) < 0))
 		return false;
 	if (claim != NULL)
 		rf_feed_claim(p, NULL, claim);
@@ -424,19 +492,97 @@ static bool settle(struct rf_placer *p, const struct rf_limbo *l)
 		if (rf_json_str_at(pod, "spec", "nodeName").n > 0)
 			return true; /* it was carried out */
 	}
+	if (claim != NULL && close_claim(p, &a, l, claim) < 0 && ++l->tries < TRIES_MAX)
+		return false;
 	rf_core_failed(p->core, rf_str(l->uid), end_of(l->why), p->now_ms);
+	return true;
+}
+
+static bool settle_eviction(struct rf_placer *p, const struct rf_limbo *l)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *pod = NULL;
+
+	if (ask(p, &a, &RF_PODS, l->ns, l->name, &pod) < 0)
+		return false;
+	if (pod == NULL || !rf_str_is(rf_kube_uid(pod), l->uid))
+		return true; /* it is gone: we shall hear of it */
+	rf_feed_pod(p, NULL, pod);
+	if (rf_kube_deleting(pod))
+		say_evicted(p, &a, pod, l->cause, rf_str(l->why));
+	else
+		rf_core_failed(p->core, rf_str(l->uid), RF_LIT("its eviction was not carried out"), p->now_ms);
+	return true;
+}
+
+/* It stays after all: what was promised with it is told again. */
+static void keep_claim(struct rf_placer *p, const struct rf_limbo *l, const struct rf_json *claim)
+{
+	rf_warn("claim %s/%s: it could not be deleted: %s", l->ns, l->name, l->why);
+	(void)rf_map_del(&p->dropped, rf_str(l->uid));
+	rf_feed_claim(p, NULL, claim);
+}
+
+static bool settle_drop(struct rf_placer *p, struct rf_limbo *l)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *claim = NULL;
+	int rc = 0;
+
+	if (p->now_ms < l->next_ms)
+		return false;
+	l->next_ms = p->now_ms + ((int64_t)DROP_MS << RF_MIN(l->tries, TRIES_MAX));
+	if (ask(p, &a, &RF_RESOURCECLAIMS, l->ns, l->claim, &claim) < 0)
+		return false;
+	if (claim == NULL || !rf_str_is(rf_kube_uid(claim), l->uid) || rf_kube_deleting(claim))
+		return true; /* it was carried out, and the watch says so */
+	rc = p->hands.remove(p->hands.ctx, &a, rf_kube_path(&a, &RF_RESOURCECLAIMS, rf_str(l->ns), rf_str(l->claim), NULL),
+			     rf_str(l->uid), RF_STR_EMPTY, NULL);
+	if (rc == 0 || rc == -RF_CONFLICT)
+		return true;
+	if (rf_kube_unknown(rc) && ++l->tries < TRIES_MAX)
+		return false;
+	keep_claim(p, l, claim);
+	return true;
+}
+
+static bool settle(struct rf_placer *p, struct rf_limbo *l)
+{
+	switch (l->kind) {
+	case RF_LIMBO_PLACE:
+		return settle_place(p, l);
+	case RF_LIMBO_EVICT:
+		return settle_eviction(p, l);
+	case RF_LIMBO_DROP:
+		return settle_drop(p, l);
+	}
 	return true;
 }
 
 bool rf_carry_settle(struct rf_placer *p)
 {
-	while (p->limbo.n > 0) {
-		struct rf_limbo l = p->limbo.at[0];
+	bool known = true;
 
-		if (!settle(p, &l))
-			return false;
-		rf_vec_remove(&p->limbo, 0);
-		rf_limbo_done(&l);
+	for (size_t i = 0; i < p->limbo.n;) {
+		struct rf_limbo *l = &p->limbo.at[i];
+
+		if (settle(p, l)) {
+			rf_limbo_done(l);
+			rf_vec_remove(&p->limbo, i);
+			continue;
+		}
+		if (l->kind != RF_LIMBO_DROP)
+			known = false;
+		i++;
 	}
-	return true;
+	return known;
+}
+
+int64_t rf_carry_next_ms(const struct rf_placer *p)
+{
+	int64_t next = INT64_MAX;
+
+	for (size_t i = 0; i < p->limbo.n; i++)
+		next = RF_MIN(next, p->limbo.at[i].next_ms);
+	return next;
 }

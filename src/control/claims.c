@@ -186,6 +186,19 @@ struct rf_json *rf_pod_binding(struct rf_arena *a, const struct rf_json *pod, st
 		rf_kube_name(pod), rf_kube_namespace(pod), rf_kube_uid(pod), node);
 }
 
+static bool is_slices(struct rf_str resource)
+{
+	return rf_str_starts(resource, RF_LIT(RF_RES_MIG)) || rf_str_starts(resource, RF_LIT(RF_RES_MIG_OTHER));
+}
+
+static bool is_none(const struct rf_json *amount)
+{
+	int64_t n = 0;
+
+	return rf_quantity_value(amount->type == RF_JSON_NUMBER ? amount->text : rf_json_str(amount), &n, NULL) == 0 &&
+	       n == 0;
+}
+
 /* The name by which a container asked. */
 static struct rf_str resource_of(const struct rf_json *pod, struct rf_str container)
 {
@@ -200,15 +213,18 @@ static struct rf_str resource_of(const struct rf_json *pod, struct rf_str contai
 		if (!rf_str_eq(rf_json_str_at(rf_json_item(list, i), "name"), container))
 			continue;
 		for (size_t k = 0; k < rf_json_len(limits); k++) {
-			if (rf_str_starts(limits->members[k].key, RF_LIT(RF_RES_MIG)))
-				return limits->members[k].key;
+			struct rf_str key = limits->members[k].key;
+
+			if (is_slices(key) && !is_none(limits->members[k].value))
+				return key;
 		}
 	}
-	return RF_STR_EMPTY; /* another's, which a device plugin serves */
+	return RF_STR_EMPTY;
 }
 
-/* Where the kubelet is to hand a container its part of the claim. What was asked for by another
- * name comes through the device plugin of that name. NULL: that is true of all containers. */
+/* Where the kubelet is to hand a container its part of the claim. Whole cards that were asked for by another
+ * name come through the device plugin of that name; slices have none, whatever they are called. NULL: there is
+ * nothing to hand over so. */
 struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod,
 				   struct rf_str claim, const struct rf_core_decision *d)
 {
@@ -218,7 +234,7 @@ struct rf_json *rf_pod_claim_patch(struct rf_arena *a, const struct rf_json *pod
 		struct rf_str container = d->grants[i].container;
 		struct rf_str name = resource_of(pod, container);
 
-		if (!first_of_container(d, i) || !rf_str_starts(name, RF_LIT("ringfence.io/")))
+		if (!first_of_container(d, i) || !(rf_str_starts(name, RF_LIT("ringfence.io/")) || is_slices(name)))
 			continue;
 		rf_json_push(a, mappings,
 			     rf_json_make(a,

@@ -23,13 +23,17 @@ static int collect(struct rf_control *c, const struct rf_json *claim, struct rf_
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_str ns = rf_kube_namespace(claim), name = rf_kube_name(claim);
 	bool orphaned = false;
+	int rc = 0;
 
 	if (ask_server(c, &a, claim, &orphaned, err) < 0)
 		return rf_wrap(err, "claim %.*s/%.*s: look for its pod", RF_STR(ns), RF_STR(name));
 	if (!orphaned)
 		return 0;
-	if (rf_kube_delete(c->kube, &a, rf_kube_path(&a, &RF_RESOURCECLAIMS, ns, name, NULL), -1,
-			   true, err) < 0)
+	rc = rf_kube_delete_this(c->kube, &a, rf_kube_path(&a, &RF_RESOURCECLAIMS, ns, name, NULL), rf_kube_uid(claim),
+				 RF_STR_EMPTY, err);
+	if (rc == -RF_CONFLICT)
+		return 0; /* it is gone, and another has its name: we shall hear of that one */
+	if (rc < 0)
 		return rf_wrap(err, "claim %.*s/%.*s: delete it", RF_STR(ns), RF_STR(name));
 	rf_info("claim %.*s/%.*s: deleted, pod %.*s has ended or is gone", RF_STR(ns), RF_STR(name),
 		RF_STR(rf_claim_owner(claim, "name")));

@@ -2,7 +2,8 @@
 #ifndef RF_CONTROL_H
 #define RF_CONTROL_H
 
-#include "base/base.h"
+#include "codec/json.h"
+#include "kube/kube.h"
 
 struct rf_control_opts {
 	const char *kubeconfig_path; /* NULL: in a pod, the pod's own; else $KUBECONFIG,
@@ -30,5 +31,24 @@ struct rf_control_opts {
  * "dashboard URL"), takes the lease, prints "control ready" on stdout, and works until SIGTERM or SIGINT:
  * 0. A lost lease is an error: whoever started the process starts it again. */
 int rf_control_run(const struct rf_control_opts *opts, struct rf_err *err);
+
+/* --- whole cards by moving (defragment.c) --------------------------------------------------------- */
+
+struct rf_defragment_opts {
+	const char *scheduler_name; /* as control's */
+	int64_t now_ms;		    /* the wall's */
+	size_t most;		    /* moves */
+};
+/* What the scheduler would move, from what the API says now; changes nothing. Only what some controller makes again,
+ * ran its minimum and is not pinned, as far as disruption budgets allow, and no gangs:
+ * {"moves": [{namespace, pod, uid, owner, ranSeconds, node, card, roomOn}], "cards": ["node/card"] that become whole,
+ * "machines": nodes of which all cards do, "freeCards": {now, then}, "cost": {pods, ranSeconds}}.
+ * roomOn: a node that has room for it now; where it goes is decided when it is made again. */
+int rf_defragment_plan(struct rf_kube *k, const struct rf_defragment_opts *o, struct rf_arena *a, struct rf_json **ret,
+		       struct rf_err *err);
+/* Evicts them in order, as their budgets allow, up to the first that is refused: the error. ret_done is written
+ * whatever comes back. */
+int rf_defragment_apply(struct rf_kube *k, struct rf_arena *a, const struct rf_json *plan, size_t *ret_done,
+			struct rf_err *err);
 
 #endif

@@ -34,6 +34,21 @@ void rf_feed_node(struct rf_placer *p, const struct rf_json *before, const struc
 	rf_core_put_node(p->core, &n);
 }
 
+/* One that makes no sense counts as one that is not there; the server refuses such. */
+void rf_feed_gpu_pool(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after)
+{
+	struct rf_sched_pool pool = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	if (after != NULL && rf_sched_read_gpu_pool(after, &pool, &err) == 0) {
+		rf_core_put_pool(p->core, &pool);
+		return;
+	}
+	if (after != NULL)
+		rf_warn("%s; its nodes are used as those of no pool", err.msg);
+	rf_core_del_pool(p->core, rf_kube_name(after != NULL ? after : before));
+}
+
 /* --- pods ------------------------------------------------------------------------------------- */
 
 /* Pods that asked for another scheduler count once they are bound, and are not placed. */
@@ -44,6 +59,19 @@ bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler)
 	if (scheduler != NULL)
 		return rf_str_is(name, scheduler);
 	return name.n == 0 || rf_str_is(name, "ringfence") || rf_str_is(name, "default-scheduler");
+}
+
+const struct rf_json *rf_pod_maker(const struct rf_json *pod)
+{
+	const struct rf_json *list = rf_json_at(pod, "metadata", "ownerReferences");
+
+	for (size_t i = 0; i < rf_json_len(list); i++) {
+		const struct rf_json *o = rf_json_item(list, i);
+
+		if (rf_json_is_true(rf_json_at(o, "controller")))
+			return rf_str_is(rf_json_str_at(o, "kind"), "Node") ? NULL : o;
+	}
+	return NULL;
 }
 
 static void pod_gone(struct rf_placer *p, struct rf_str uid)
@@ -81,7 +109,7 @@ void rf_feed_pod(struct rf_placer *p, const struct rf_json *before, const struct
 		pod.unsupported = rf_arena_printf(&a, "%s", err.msg);
 	know_better(p, &pod);
 	/* What another scheduler placed counts, and is not ours to evict. */
-	if (pod.node.n > 0 && !rf_pod_is_for_us(after, p->scheduler))
+	if (pod.node.n > 0 && (!rf_pod_is_for_us(after, p->scheduler) || (p->moving && rf_pod_maker(after) == NULL)))
 		pod.pinned = true;
 	if (pod.node.n == 0 && !rf_pod_is_for_us(after, p->scheduler))
 		return;
@@ -293,6 +321,7 @@ void rf_limbo_done(struct rf_limbo *l)
 	free(l->ns);
 	free(l->name);
 	free(l->claim);
+	free(l->open);
 	free(l->why);
 }
 

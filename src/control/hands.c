@@ -68,12 +68,13 @@ static int patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patc
 	return rc < 0 ? rc : end(c, rf_kube_patch(c->kube, a, path, type, body, ret, err));
 }
 
-static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_err *err)
+static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_str uid, struct rf_str rv,
+		     struct rf_err *err)
 {
 	struct rf_control *c = ctx;
 	int rc = begin(c, err);
 
-	return rc < 0 ? rc : end(c, rf_kube_delete(c->kube, a, path, -1, true, err));
+	return rc < 0 ? rc : end(c, rf_kube_delete_this(c->kube, a, path, uid, rv, err));
 }
 
 static void event(void *ctx, const struct rf_json *about, const char *type, const char *reason,

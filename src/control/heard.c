@@ -116,13 +116,17 @@ static void heard_queue(struct rf_control *c, const struct rf_json *before, cons
 static void heard_group(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_feed_group(&c->placer, before, after);
-	if (before != NULL && !same_but_status(before, after))
-		rf_adoption_ours_changed(c->adoption, before);
+	rf_adoption_ours_changed(c->adoption, before != NULL ? before : after);
 }
 
 static void heard_budget(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_feed_budget(&c->placer, before, after);
+}
+
+static void heard_gpu_pool(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
+{
+	rf_feed_gpu_pool(&c->placer, before, after);
 }
 
 void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_json *after)
@@ -137,7 +141,7 @@ void rf_control_heard(void *ear, const struct rf_json *before, const struct rf_j
 		[RF_I_QUEUES] = { heard_queue, true },	     [RF_I_GROUPS] = { heard_group, true },
 		[RF_I_BUDGETS] = { heard_budget, true },     [RF_I_QUOTAS] = { heard_quota, false },
 		[RF_I_BINDINGS] = { heard_child, false },    [RF_I_ACCOUNTS] = { heard_child, false },
-		[RF_I_CLUSTER_ROLES] = { heard_child, false },
+		[RF_I_GPU_POOLS] = { heard_gpu_pool, true }, [RF_I_CLUSTER_ROLES] = { heard_child, false },
 		[RF_I_CLUSTER_BINDINGS] = { heard_child, false },
 	};
 	const struct rf_control_ear *e = ear;

@@ -17,7 +17,7 @@ static int64_t sooner(int64_t a, int64_t b)
 /* Time alone changes something then. */
 static int64_t until_next(const struct rf_placer *p)
 {
-	int64_t next = rf_core_next_ms(p->core, p->now_ms);
+	int64_t next = RF_MIN(rf_core_next_ms(p->core, p->now_ms), rf_carry_next_ms(p));
 
 	return next == INT64_MAX ? -1 : RF_MAX(next - p->now_ms, 1);
 }
@@ -51,7 +51,6 @@ int64_t rf_placer_turn(struct rf_placer *p)
 	if (again < 0)
 		again = until_next(p);
 	/* Right after the bindings: a gang that has its places has started. */
-	if (!rf_books_write_groups(p))
-		again = sooner(again, AWAY_MS);
+	again = sooner(again, rf_books_write_groups(p));
 	return sooner(again, rf_wait_tell(p));
 }

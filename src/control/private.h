@@ -36,6 +36,7 @@ struct rf_action {
 	enum rf_act act;
 	const struct rf_kube_res *res;
 	struct rf_str ns, name;
+	struct rf_str uid;    /* of the one that goes (delete, replace): another of its name stays */
 	struct rf_json *body; /* the object, or a merge patch */
 };
 
@@ -100,16 +101,27 @@ struct rf_hands {
 		      struct rf_json **ret, struct rf_err *err);
 	int (*patch)(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patch_type type,
 		     const struct rf_json *patch, struct rf_json **ret, struct rf_err *err);
-	int (*remove)(void *ctx, struct rf_arena *a, struct rf_str path,
-		      struct rf_err *err); /* what is not there is removed */
+	/* As rf_kube_delete_this: what is not there is removed, another of its name stays. */
+	int (*remove)(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_str uid, struct rf_str rv,
+		      struct rf_err *err);
 	void (*event)(void *ctx, const struct rf_json *about, const char *type, const char *reason,
 		      struct rf_str text);
 	bool (*may)(void *ctx); /* false: another leads, nothing is written any more */
 	void *ctx;
 };
 
-struct rf_limbo { /* nobody knows whether a write was carried out: the API is asked before going on */
-	char *uid, *ns, *name, *claim, *why;
+/* A write of which nobody knows whether it was carried out: the API is asked before anything is tried again.
+ * Until it says what became of a placement or an eviction, nothing more is decided; a claim that may be deleted
+ * counts as one that is, and holds its cards. */
+struct rf_limbo {
+	enum rf_limbo_kind { RF_LIMBO_PLACE, RF_LIMBO_EVICT, RF_LIMBO_DROP } kind;
+	char *uid, *ns, *name; /* the pod's; of a drop the claim's */
+	char *claim;	       /* its name, or empty */
+	char *open;	       /* uid of the claim whose allocation was on its way, or empty */
+	char *why;	       /* of an eviction: its reason */
+	const char *cause;     /* of an eviction: its name */
+	int tries;
+	int64_t next_ms; /* of a drop: not looked at before */
 };
 void rf_limbo_done(struct rf_limbo *l);
 
@@ -118,6 +130,7 @@ struct rf_placer {
 	struct rf_hands hands;
 	struct rf_cluster cluster;  /* get of pods, namespaces, groups, queues, slices; next of queues */
 	const char *scheduler;	    /* as rf_control_opts.scheduler_name */
+	bool moving;		    /* the core is asked for moves: what nobody would make again is pinned */
 	int64_t now_ms;		    /* never goes back; to be set before each call */
 	struct rf_map pools;	    /* a node -> the names of its slices */
 	struct rf_map bound;	    /* a pod's uid -> its node: bound here, the watch has yet to say so */
@@ -130,6 +143,13 @@ struct rf_placer {
 	struct rf_map groups;	    /* "ns/name" -> its count */
 	struct rf_map queues;	    /* name -> its count */
 	struct rf_map groups_due;   /* groups whose status may have to change */
+	struct rf_map groups_trouble, queues_trouble; /* those whose status could not be written -> when to try again */
+	struct {
+		RF_VEC(char *) names; /* queues that are looked at in this round, from `at` on */
+		size_t at;
+		bool usage;	     /* past usage is written, too */
+		bool due, due_usage; /* another round */
+	} round;
 	struct rf_map bad_queues;   /* queues that do not hold as written -> why */
 	int64_t running;	    /* pods with a place */
 	bool moved;		    /* counts changed since the queues' status was written */
@@ -148,11 +168,14 @@ void rf_feed_slice(struct rf_placer *p, const struct rf_json *before, const stru
 void rf_feed_queue(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
 void rf_feed_group(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
 void rf_feed_budget(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_feed_gpu_pool(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
 /* It was deleted here, and goes when its node lets it: nothing may count on it any more. */
 void rf_feed_claim_dropped(struct rf_placer *p, const struct rf_json *claim);
 /* Our own binding, before the watch repeats it. */
 void rf_feed_binding(struct rf_placer *p, const struct rf_json *pod, struct rf_str node);
 bool rf_pod_is_for_us(const struct rf_json *pod, const char *scheduler);
+/* The owner that makes the pod again when it is gone: a controller, and no node; NULL: nobody would. */
+const struct rf_json *rf_pod_maker(const struct rf_json *pod);
 
 /* Counts by gang and queue (books.c). */
 void rf_books_pod(struct rf_placer *p, const struct rf_sched_pod *pod);
@@ -161,10 +184,12 @@ void rf_books_say(struct rf_placer *p, struct rf_str uid, struct rf_str message)
 void rf_books_group_due(struct rf_placer *p, struct rf_str ns, struct rf_str name);
 void rf_books_group_gone(struct rf_placer *p, struct rf_str ns, struct rf_str name);
 void rf_books_done(struct rf_placer *p);
-/* Writes what is due of the groups' status; false: something is left for later. */
-bool rf_books_write_groups(struct rf_placer *p);
-/* Writes the status of queues whose counts changed; usage too if asked. */
-bool rf_books_write_queues(struct rf_placer *p, bool usage);
+/* Write what is due of the status of groups, and of queues whose counts changed: a bounded lot a turn, all of them
+ * in turn, and what fails is tried again ever more rarely and holds up nobody. When to come again, in ms from now;
+ * -1: nothing is left. */
+int64_t rf_books_write_groups(struct rf_placer *p);
+int64_t rf_books_write_queues(struct rf_placer *p);
+void rf_books_queues_due(struct rf_placer *p, bool usage); /* all of them; usage too if asked */
 /* Merge patches; NULL: it says so already. */
 struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, int64_t ever,
 				int64_t scheduled, struct rf_str message);
@@ -174,8 +199,9 @@ struct rf_json *rf_queue_status(struct rf_placer *p, struct rf_arena *a, const s
 /* Decisions (carry.c). Carries them out in order, commit by commit; what cannot be is told to the core.
  * False: the API server does not answer, and the rest was not tried. */
 bool rf_carry(struct rf_placer *p, struct rf_arena *a, const struct rf_core_decision *all, size_t n);
-/* Asks what became of writes without an answer; true: nothing is unknown any more. */
+/* Asks what became of writes without an answer; true: nothing is unknown any more that decisions depend on. */
 bool rf_carry_settle(struct rf_placer *p);
+int64_t rf_carry_next_ms(const struct rf_placer *p); /* when to ask again; INT64_MAX: there is nothing to ask */
 
 /* Why pods wait, told to them one after the other and not too often (waits.c). */
 void rf_wait_note(struct rf_placer *p, const struct rf_core_decision *d);
@@ -197,17 +223,43 @@ int rf_event_log_open(const char *path, int64_t most, struct rf_event_log **ret,
 void rf_event_log_line(void *log, struct rf_str line);
 void rf_event_log_close(struct rf_event_log *l); /* NULL is fine */
 
+/* --- looking, without doing (snapshot.c, defragment.c) --------------------------------------------- */
+
+struct rf_snapshot {
+	struct rf_arena a;
+	struct rf_map objects; /* path -> what is there */
+	struct rf_placer placer;
+};
+/* Reads all that the core has to know by hands->get; done is due whatever comes back. */
+int rf_snapshot_take(struct rf_snapshot *s, const struct rf_hands *h, const char *scheduler, int64_t now_ms,
+		     struct rf_err *err);
+void rf_snapshot_done(struct rf_snapshot *s);
+/* As in control.h; of the hands get, create and event are used. */
+int rf_defragment_plan_by(const struct rf_hands *h, const struct rf_defragment_opts *o, struct rf_arena *a,
+			  struct rf_json **ret, struct rf_err *err);
+int rf_defragment_apply_by(const struct rf_hands *h, struct rf_arena *a, const struct rf_json *plan, size_t *ret_done,
+			   struct rf_err *err);
+
 /* --- pod groups of other schedulers (adopt.c) ------------------------------------------------------ */
 
 struct rf_adopt {
 	const struct rf_hands *hands;
 	const struct rf_cluster *cluster; /* get of namespaces, queues and groups */
 	struct rf_map told;		  /* a foreign group's uid -> what was wrong with it when it was last told */
+	struct rf_map wrote;		  /* its uid -> the phase it was last given, and how often (adopt_status.c) */
+	int64_t now_ms;			  /* the wall's */
+	bool bare;			  /* Volcano's kind has no subresource for status */
 };
 /* Writes the PodGroup of ringfence that the foreign one means, if it is a tenant's and there is none; deletes the one
  * that was made from it and says something else, unless it started: the next look makes it. What is wrong with it is an event about it. An error: to be tried again. */
 int rf_adopt_group(struct rf_adopt *d, const struct rf_json *foreign, struct rf_err *err);
 void rf_adopt_forget(struct rf_adopt *d, const struct rf_json *foreign);
+/* A merge patch that tells a foreign group how the one made from it fares, in its own words; NULL: it says so, or is
+ * further (adopt_status.c). tell: writes it. */
+struct rf_json *rf_adopt_status(struct rf_arena *a, const struct rf_json *foreign, const struct rf_json *ours,
+				int64_t now_ms);
+int rf_adopt_tell(struct rf_adopt *d, const struct rf_json *foreign, const struct rf_json *ours, struct rf_err *err);
+void rf_adopt_tell_forget(struct rf_adopt *d, const struct rf_json *foreign);
 void rf_adopt_done(struct rf_adopt *d);
 
 struct rf_control;
@@ -372,6 +424,7 @@ enum rf_informer_kind {
 	RF_I_QUEUES,
 	RF_I_GROUPS,
 	RF_I_BUDGETS,
+	RF_I_GPU_POOLS,
 	RF_I_QUOTAS,
 	RF_I_BINDINGS,
 	RF_I_ACCOUNTS,

@@ -24,6 +24,7 @@ static void act(struct rf_tenant_plan *p, enum rf_act what, const struct rf_kube
 				 .res = res,
 				 .ns = rf_kube_namespace(object),
 				 .name = rf_kube_name(object),
+				 .uid = rf_kube_uid(object),
 				 .body = body };
 
 	rf_vec_push(&p->actions, one);
@@ -196,7 +197,7 @@ static void plan_object(struct rf_arena *a, const struct rf_cluster *c, struct r
 		return;
 	/* A binding's role cannot be changed, only the binding replaced. */
 	if (rf_json_get(patch, RF_LIT("roleRef")) != NULL)
-		act(p, RF_ACT_REPLACE, res, wanted, wanted);
+		act(p, RF_ACT_REPLACE, res, is, wanted);
 	else
 		act(p, RF_ACT_PATCH, res, wanted, patch);
 }

@@ -140,23 +140,26 @@ static bool is_over(const struct rf_control *c, int64_t since, int64_t ms)
 /* Queues' status and the ledger: now and then, and only if something moved or runs. */
 static void keep_books(struct rf_control *c)
 {
-	bool minute = is_over(c, c->ledger_ms, LEDGER_EVERY_MS);
+	bool minute = (c->placer.moved || c->placer.running > 0) && is_over(c, c->ledger_ms, LEDGER_EVERY_MS);
 	struct rf_err err = RF_ERR_INIT;
+	int64_t again = 0;
 
-	if (!c->placer.moved && c->placer.running == 0)
-		return;
 	if (minute) {
 		c->ledger_ms = c->placer.now_ms;
 		if (rf_usage_save(&c->placer, &err) < 0)
 			rf_warn("%s; trying again in a minute", err.msg);
 	}
-	if ((c->placer.moved && is_over(c, c->status_ms, STATUS_EVERY_MS)) || minute) {
+	if (minute || (c->placer.moved && is_over(c, c->status_ms, STATUS_EVERY_MS))) {
 		c->status_ms = c->placer.now_ms;
-		if (!rf_books_write_queues(&c->placer, minute))
-			c->status_ms -= STATUS_EVERY_MS - WORK_RETRY_MS; /* there are more */
+		rf_books_queues_due(&c->placer, minute);
 	}
-	rf_control_wake(c, c->placer.moved ? (uint64_t)(c->status_ms + STATUS_EVERY_MS - c->placer.now_ms)
-					   : LEDGER_EVERY_MS);
+	again = rf_books_write_queues(&c->placer);
+	if (again >= 0)
+		rf_control_wake(c, (uint64_t)again);
+	if (c->placer.moved)
+		rf_control_wake(c, (uint64_t)RF_MAX(c->status_ms + STATUS_EVERY_MS - c->placer.now_ms, INT64_C(1)));
+	else if (c->placer.running > 0)
+		rf_control_wake(c, LEDGER_EVERY_MS);
 }
 
 static bool place(struct rf_control *c)
@@ -265,6 +268,7 @@ static int start_informers(struct rf_control *c, struct rf_err *err)
 		[RF_I_QUEUES] = &RF_QUEUES,	    [RF_I_QUOTAS] = &RF_RESOURCEQUOTAS,
 		[RF_I_BINDINGS] = &RF_ROLEBINDINGS, [RF_I_ACCOUNTS] = &RF_SERVICEACCOUNTS,
 		[RF_I_GROUPS] = &RF_PODGROUPS,	    [RF_I_BUDGETS] = &RF_BUDGETS,
+		[RF_I_GPU_POOLS] = &RF_GPUPOOLS,
 		[RF_I_CLUSTER_ROLES] = &RF_CLUSTERROLES,
 		[RF_I_CLUSTER_BINDINGS] = &RF_CLUSTERROLEBINDINGS,
 	};

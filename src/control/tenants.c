@@ -69,11 +69,11 @@ static int perform(struct rf_control *c, struct rf_arena *a, const struct rf_act
 	case RF_ACT_PATCH:
 		return rf_kube_patch(c->kube, a, one, RF_PATCH_MERGE, act->body, NULL, err);
 	case RF_ACT_REPLACE:
-		if (rf_kube_delete(c->kube, a, one, -1, true, err) < 0)
+		if (rf_kube_delete_this(c->kube, a, one, act->uid, RF_STR_EMPTY, err) < 0)
 			return -err->code;
 		return rf_kube_create(c->kube, a, all, act->body, NULL, err);
 	case RF_ACT_DELETE:
-		return rf_kube_delete(c->kube, a, one, -1, true, err);
+		return rf_kube_delete_this(c->kube, a, one, act->uid, RF_STR_EMPTY, err);
 	}
 	return rf_fail(err, RF_INTERNAL, "no such action");
 }

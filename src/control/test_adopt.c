@@ -90,7 +90,12 @@ struct bench {
 	uv_timer_t deadline;
 	struct rf_json *ours; /* as the informer shows it */
 	struct rf_json *space;
-	int creates, removes;
+	int creates, removes, patches;
+	char path[256];		 /* of the last patch */
+	struct rf_json *said;	 /* and its status */
+	bool bare;		 /* there is no such subresource */
+	int refuses;		 /* code */
+	int events;
 	bool leads;
 };
 
@@ -105,7 +110,8 @@ static int create(void *ctx, struct rf_arena *a, struct rf_str path, const struc
 	return 0;
 }
 
-static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_err *err)
+static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_str uid, struct rf_str rv,
+		     struct rf_err *err)
 {
 	struct bench *b = ctx;
 	struct rf_json *was = b->ours;
@@ -115,6 +121,31 @@ static int take_away(void *ctx, struct rf_arena *a, struct rf_str path, struct r
 	b->ours = NULL;
 	rf_adoption_ours_changed(b->c->adoption, was);
 	return 0;
+}
+
+static int patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patch_type type, const struct rf_json *body,
+		 struct rf_json **ret, struct rf_err *err)
+{
+	struct bench *b = ctx;
+
+	assert_int_equal(type, RF_PATCH_MERGE);
+	assert_int_equal(rf_json_len(body), 2); /* uid and status, nothing of the spec */
+	assert_true(rf_str_is(rf_json_str_at(body, "metadata", "uid"), "u1"));
+	assert_int_equal(rf_json_len(rf_json_at(body, "metadata")), 1);
+	b->patches++;
+	snprintf(b->path, sizeof(b->path), "%.*s", RF_STR(path));
+	if (b->bare && rf_str_ends(path, RF_LIT("/status")))
+		return rf_fail(err, RF_NOT_FOUND, "the server could not find the requested resource");
+	if (b->refuses != 0)
+		return rf_fail(err, (enum rf_code)b->refuses, "no");
+	b->said = rf_json_clone(&b->a, rf_json_at(body, "status"));
+	return 0;
+}
+
+static void event(void *ctx, const struct rf_json *about, const char *type, const char *reason, struct rf_str words)
+{
+	assert_string_equal(reason, "StatusNotWritten");
+	((struct bench *)ctx)->events++;
 }
 
 static bool may(void *ctx)
@@ -163,7 +194,7 @@ static int set_up(void **state)
 	c->config = (struct rf_kubeconfig){ .host = RF_LIT("127.0.0.1"), .port = server.port };
 	if (rf_kube_new(&c->config, &c->kube, &err) < 0)
 		fail_msg("%s", err.msg);
-	c->placer.hands = (struct rf_hands){ .create = create, .remove = take_away, .may = may, .ctx = b };
+	c->placer.hands = (struct rf_hands){ .create = create, .remove = take_away, .patch = patch, .event = event, .may = may, .ctx = b };
 	c->placer.cluster = (struct rf_cluster){ .get = get, .ctx = b };
 	c->adoption = rf_adoption_start(c);
 	*state = b;
@@ -297,6 +328,173 @@ static void without_such_a_habit_nobody_is_asked(void **state)
 	rf_adoption_free(NULL);
 }
 
+/* --- what they are told ------------------------------------------------------------------------------ */
+
+#define VOLCANO_VERSION "scheduling.volcano.sh/v1beta1"
+#define X_K8S_VERSION "scheduling.x-k8s.io/v1alpha1"
+
+static struct rf_json *group_of(struct bench *b, const char *version, const char *status)
+{
+	return rf_json_make(&b->a, "{'apiVersion':%s,'kind':'PodGroup','metadata':{'name':'train','namespace':'red','uid':'u1'},"
+				   "'spec':{'minMember':2},'status':%j}",
+			    version, rf_json_make(&b->a, status));
+}
+
+static struct rf_json *ours_of(struct bench *b, const char *status)
+{
+	return rf_json_make(&b->a, "{'kind':'PodGroup','metadata':{'name':'train','namespace':'red','uid':'o'},'status':%j}",
+			    rf_json_make(&b->a, status));
+}
+
+/* The phase it is given; "": nothing is written. */
+static const char *given(struct bench *b, const char *version, const char *status, const char *ours)
+{
+	const struct rf_json *p = rf_adopt_status(&b->a, group_of(b, version, status), ours_of(b, ours), 0);
+
+	return rf_arena_cstr(&b->a, rf_json_str_at(p, "status", "phase"));
+}
+
+static void a_foreign_group_is_told_its_phase_and_only_moved_on(void **state)
+{
+	static const struct {
+		const char *version, *is, *ours, *then;
+	} cases[] = {
+		{ VOLCANO_VERSION, "{}", "{}", "Inqueue" },
+		{ VOLCANO_VERSION, "{'phase':'Pending'}", "{'phase':'Pending'}", "Inqueue" },
+		{ VOLCANO_VERSION, "{'phase':'Inqueue'}", "{'phase':'Pending'}", "" },
+		{ VOLCANO_VERSION, "{'phase':'Pending'}", "{'started':true,'scheduled':2}", "Running" },
+		{ VOLCANO_VERSION, "{'phase':'Inqueue'}", "{'started':true,'scheduled':2}", "Running" },
+		{ VOLCANO_VERSION, "{'phase':'Running'}", "{}", "" },
+		{ VOLCANO_VERSION, "{'phase':'Unknown'}", "{'started':true}", "" },
+		{ VOLCANO_VERSION, "{'phase':'Completed'}", "{'started':true,'scheduled':1}", "" },
+		{ X_K8S_VERSION, "{}", "{}", "Pending" },
+		{ X_K8S_VERSION, "{'phase':'PreScheduling'}", "{}", "" },
+		{ X_K8S_VERSION, "{'phase':'PreScheduling'}", "{'started':true}", "Scheduled" },
+		{ X_K8S_VERSION, "{'phase':'Scheduled'}", "{'started':true,'scheduled':2}", "" },
+		{ X_K8S_VERSION, "{'phase':'Running'}", "{'started':true}", "" },
+		{ X_K8S_VERSION, "{'phase':'Failed'}", "{'started':true}", "" },
+		{ "scheduling.run.ai/v2alpha2", "{}", "{}", "" },
+	};
+	struct bench *b = *state;
+
+	for (size_t i = 0; i < RF_COUNT(cases); i++)
+		assert_string_equal(given(b, cases[i].version, cases[i].is, cases[i].ours), cases[i].then);
+}
+
+static void volcano_hears_why_its_group_waits(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *g = group_of(b, VOLCANO_VERSION, "{'phase':'Pending','conditions':[{'type':'Other','status':'True'}]}");
+	struct rf_json *p = rf_adopt_status(&b->a, g, ours_of(b, "{'message':'no cards'}"), 0);
+	const struct rf_json *list = rf_json_at(p, "status", "conditions");
+
+	assert_int_equal(rf_json_len(list), 2);
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(list, 0), "type"), "Other"));
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(list, 1), "type"), "Unschedulable"));
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(list, 1), "reason"), "NotEnoughResources"));
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(list, 1), "message"), "no cards"));
+	assert_int_equal(rf_patch_merge(&b->a, &g, p, NULL), 0);
+	assert_null(rf_adopt_status(&b->a, g, ours_of(b, "{'message':'no cards'}"), 1000)); /* it says so */
+	assert_non_null(rf_adopt_status(&b->a, g, ours_of(b, "{'message':'no quota'}"), 1000));
+	p = rf_adopt_status(&b->a, g, ours_of(b, "{'started':true,'scheduled':2}"), 1000);
+	list = rf_json_at(p, "status", "conditions");
+	assert_int_equal(rf_json_len(list), 2);
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(list, 1), "type"), "Scheduled"));
+	assert_int_equal(rf_json_int(rf_json_at(p, "status", "running"), -1), 2);
+	/* Numbers go on. */
+	assert_int_equal(rf_patch_merge(&b->a, &g, p, NULL), 0);
+	assert_null(rf_adopt_status(&b->a, g, ours_of(b, "{'started':true,'scheduled':2}"), 1000));
+	assert_non_null(rf_adopt_status(&b->a, g, ours_of(b, "{'started':true,'scheduled':3}"), 1000));
+}
+
+/* From the watch to the write: Volcano makes a Job's pods when its group is in the queue. */
+static void a_foreign_group_is_told_as_soon_as_it_is_adopted(void **state)
+{
+	struct bench *b = *state;
+	struct rf_control *c = b->c;
+
+	server.there = true;
+	rf_adoption_look_again(c->adoption);
+	run_until_due(b);
+	assert_true(rf_control_adopt(c));
+	assert_int_equal(b->patches, 0); /* not before ours is there */
+	rf_adoption_ours_changed(c->adoption, b->ours);
+	assert_true(rf_control_adopt(c));
+	assert_int_equal(b->patches, 1);
+	assert_string_equal(b->path, "/apis/scheduling.volcano.sh/v1beta1/namespaces/red/podgroups/train/status");
+	assert_true(rf_str_is(rf_json_str_at(b->said, "phase"), "Inqueue"));
+	rf_json_set(&b->a, b->ours, RF_LIT("status"), rf_json_make(&b->a, "{'started':true,'scheduled':3}"));
+	rf_adoption_ours_changed(c->adoption, b->ours);
+	assert_true(rf_control_adopt(c));
+	assert_true(rf_str_is(rf_json_str_at(b->said, "phase"), "Running"));
+	assert_int_equal(rf_json_int(rf_json_at(b->said, "running"), -1), 3);
+}
+
+static void a_kind_without_that_subresource_is_written_as_a_whole_but_status_alone(void **state)
+{
+	struct bench *b = *state;
+	struct rf_adopt d = { .hands = &b->c->placer.hands, .cluster = &b->c->placer.cluster };
+	struct rf_json *g = group_of(b, VOLCANO_VERSION, "{}"), *x = group_of(b, X_K8S_VERSION, "{}");
+	struct rf_json *ours = ours_of(b, "{}");
+	struct rf_err err = RF_ERR_INIT;
+
+	b->bare = true;
+	assert_int_equal(rf_adopt_tell(&d, g, ours, &err), 0);
+	assert_int_equal(b->patches, 2);
+	assert_string_equal(b->path, "/apis/scheduling.volcano.sh/v1beta1/namespaces/red/podgroups/train");
+	assert_true(rf_str_is(rf_json_str_at(b->said, "phase"), "Inqueue"));
+	rf_adopt_tell_forget(&d, g);
+	assert_int_equal(rf_adopt_tell(&d, g, ours, &err), 0);
+	assert_int_equal(b->patches, 3); /* it is known by now */
+	/* The other's has it: one that is gone is gone. */
+	d.bare = false;
+	b->said = NULL;
+	rf_adopt_tell_forget(&d, g);
+	assert_int_equal(rf_adopt_tell(&d, x, ours, &err), 0);
+	assert_int_equal(b->patches, 4);
+	assert_null(b->said);
+	rf_adopt_done(&d);
+}
+
+static void who_else_writes_a_status_wins_in_the_end(void **state)
+{
+	struct bench *b = *state;
+	struct rf_adopt d = { .hands = &b->c->placer.hands, .cluster = &b->c->placer.cluster };
+	struct rf_json *g = group_of(b, VOLCANO_VERSION, "{'phase':'Pending'}"); /* whatever we write */
+	struct rf_err err = RF_ERR_INIT;
+
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{}"), &err), 0);
+	assert_int_equal(b->patches, 5);
+	assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{'started':true}"), &err), 0); /* news */
+	assert_int_equal(b->patches, 6);
+	rf_adopt_done(&d);
+}
+
+static void a_status_that_may_not_be_written_is_said_once_and_tried_on_silence(void **state)
+{
+	struct bench *b = *state;
+	struct rf_control *c = b->c;
+
+	server.there = true;
+	rf_adoption_look_again(c->adoption);
+	run_until_due(b);
+	assert_true(rf_control_adopt(c));
+	b->refuses = RF_FORBIDDEN;
+	for (int i = 0; i < 3; i++) {
+		rf_adoption_ours_changed(c->adoption, b->ours);
+		assert_true(rf_control_adopt(c));
+	}
+	assert_int_equal(b->events, 1);
+	b->refuses = RF_UNAVAILABLE;
+	rf_adoption_ours_changed(c->adoption, b->ours);
+	for (int i = 0; i < 10; i++)
+		assert_false(rf_control_adopt(c)); /* it stays due */
+	b->refuses = 0;
+	assert_true(rf_control_adopt(c));
+	assert_true(rf_str_is(rf_json_str_at(b->said, "phase"), "Inqueue"));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -305,6 +503,12 @@ int main(void)
 		TEST(who_does_not_lead_writes_nothing),
 		TEST(a_namespace_that_becomes_a_tenants_is_looked_at_again),
 		TEST(without_such_a_habit_nobody_is_asked),
+		TEST(a_foreign_group_is_told_its_phase_and_only_moved_on),
+		TEST(volcano_hears_why_its_group_waits),
+		TEST(a_foreign_group_is_told_as_soon_as_it_is_adopted),
+		TEST(a_kind_without_that_subresource_is_written_as_a_whole_but_status_alone),
+		TEST(who_else_writes_a_status_wins_in_the_end),
+		TEST(a_status_that_may_not_be_written_is_said_once_and_tried_on_silence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -516,6 +516,15 @@ static void slices_say_where_they_are(void **state)
 							  0),
 					     "resourceName"),
 			      "ringfence.io/mig-1g.10gb"));
+	/* By NVIDIA's name too: no device plugin of ours serves it. */
+	rf_json_set(&b->a, rf_json_at(rf_json_item(rf_json_at(pod, "spec", "containers"), 0), "resources"), RF_LIT("limits"),
+		    rf_json_make(&b->a, "{'ringfence.io/mig-2g.20gb':'0','nvidia.com/mig-1g.10gb':2}"));
+	patch = rf_pod_claim_patch(&b->a, pod, RF_LIT("x"), &d);
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(patch, "status", "extendedResourceClaimStatus",
+								     "requestMappings"),
+							  0),
+					     "resourceName"),
+			      "nvidia.com/mig-1g.10gb"));
 }
 
 static void an_eviction_is_of_this_very_pod(void **state)

@@ -20,6 +20,8 @@ enum fault {
 	FAULT_REFUSED, /* the server says no */
 	FAULT_LOST,    /* the answer does not come, and the write was not carried out */
 	FAULT_MUTE,    /* the answer does not come, and it was */
+	FAULT_ERROR,   /* the answer is that something went wrong, and the write was not carried out */
+	FAULT_DONE,    /* the same, and it was */
 	FAULT_CRASH,   /* the process dies before the write */
 };
 
@@ -30,8 +32,10 @@ struct world {
 	struct rf_map seen;	 /* path -> object: what was told */
 	RF_VEC(char *) log;	 /* "verb path" of each write */
 	int64_t rv, now;
+	int evicted;
 	int writes, at; /* the write at which the fault comes */
 	enum fault fault;
+	bool each;  /* the fault comes at every write */
 	int code;   /* of a refusal */
 	const char *only; /* the fault is for a path with this end alone; NULL: for any */
 	bool dead;  /* nothing more is written */
@@ -88,7 +92,7 @@ static bool cut_tail(char *path, const char *tail)
 static int before_write(struct world *w, const char *verb, struct rf_str path, bool *ret_do, struct rf_err *err)
 {
 	bool counts = w->only == NULL || strstr(text(w, "%.*s", RF_STR(path)), w->only) != NULL;
-	bool now = !w->dead && !w->muted && counts && ++w->writes == w->at;
+	bool now = !w->dead && !w->muted && counts && (++w->writes == w->at || w->each);
 
 	*ret_do = !w->dead && !w->muted;
 	if (w->dead || w->muted)
@@ -102,6 +106,12 @@ static int before_write(struct world *w, const char *verb, struct rf_str path, b
 		*ret_do = false;
 		return rf_fail(err, (enum rf_code)w->code, "the server says no");
 	}
+	if (now && (w->fault == FAULT_ERROR || w->fault == FAULT_DONE)) {
+		*ret_do = w->fault == FAULT_DONE;
+		if (*ret_do)
+			rf_vec_push(&w->log, text(w, "%s %.*s", verb, RF_STR(path)));
+		return rf_fail(err, (enum rf_code)w->code, "something went wrong");
+	}
 	if (now && (w->fault == FAULT_LOST || w->fault == FAULT_MUTE)) {
 		*ret_do = w->fault == FAULT_MUTE;
 		w->muted = true;
@@ -112,6 +122,40 @@ static int before_write(struct world *w, const char *verb, struct rf_str path, b
 	return now && w->muted ? -RF_TIMEOUT : 0;
 }
 
+/* All of a kind, two a page, as a server gives them: without their kind. */
+static struct rf_json *list_of(struct world *w, struct rf_arena *a, struct rf_str path)
+{
+	static const struct rf_kube_res *const kinds[] = { &RF_TENANTS, &RF_NAMESPACES, &RF_QUEUES,	&RF_GPUPOOLS,
+							   &RF_NODES,	&RF_PODS,	&RF_PODGROUPS,	&RF_BUDGETS,
+							   &RF_RESOURCECLAIMS, &RF_RESOURCESLICES };
+	struct rf_json *items = rf_json_array(a);
+	struct rf_str query = path, which = RF_STR_EMPTY, all = RF_STR_EMPTY;
+	size_t from = 0, seen = 0;
+	const char *at = strstr(text(w, "%.*s", RF_STR(path)), "&continue=");
+
+	if (at != NULL)
+		from = (size_t)atoi(at + strlen("&continue="));
+	rf_str_cut(&query, '?', &all);
+	for (size_t i = 0; i < RF_COUNT(kinds); i++) {
+		if (rf_str_eq(all, rf_kube_path(a, kinds[i], RF_STR_EMPTY, RF_STR_EMPTY, NULL)))
+			which = rf_str(kinds[i]->kind);
+	}
+	if (which.n == 0)
+		return NULL;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;) {
+		struct rf_json *o = s->value;
+
+		if (!rf_str_eq(rf_json_str_at(o, "kind"), which) || seen++ < from)
+			continue;
+		if (rf_json_len(items) == 2)
+			return rf_json_make(a, "{'metadata':{'continue':%s},'items':%j}", text(w, "%zu", from + 2), items);
+		o = rf_json_clone(a, o);
+		rf_json_del(o, RF_LIT("kind"));
+		rf_json_push(a, items, o);
+	}
+	return rf_json_make(a, "{'metadata':{},'items':%j}", items);
+}
+
 static int h_get(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_json **ret, struct rf_err *err)
 {
 	struct world *w = ctx;
@@ -119,6 +163,8 @@ static int h_get(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_js
 
 	if (w->dead || w->muted)
 		return rf_fail(err, RF_UNAVAILABLE, "nobody answers");
+	if (o == NULL)
+		o = list_of(w, a, path);
 	if (o == NULL)
 		return rf_fail(err, RF_NOT_FOUND, "not found");
 	*ret = rf_json_clone(a, o);
@@ -145,6 +191,7 @@ static int evict(struct world *w, const char *pod, struct rf_err *err)
 
 	if (o == NULL)
 		return rf_fail(err, RF_NOT_FOUND, "not found");
+	w->evicted++;
 	o = rf_json_clone(&w->a, o);
 	rf_json_set_str(&w->a, rf_json_at(o, "metadata"), "deletionTimestamp", RF_LIT("2026-11-15T05:00:00Z"));
 	put(w, pod, o);
@@ -166,8 +213,11 @@ static int h_create(void *ctx, struct rf_arena *a, struct rf_str path, const str
 
 		return rc < 0 ? rc : r;
 	}
-	if (cut_tail(at, "/eviction"))
-		return evict(w, at, err);
+	if (cut_tail(at, "/eviction")) {
+		int r = evict(w, at, err);
+
+		return rc < 0 ? rc : r;
+	}
 	at = text(w, "%s/%.*s", at, RF_STR(rf_kube_name(object)));
 	if (get(w, at) != NULL)
 		return rf_fail(err, RF_EXISTS, "already exists");
@@ -191,6 +241,10 @@ static int h_update(void *ctx, struct rf_arena *a, struct rf_str path, const str
 	(void)cut_tail(at, "/status");
 	if (get(w, at) == NULL)
 		return rf_fail(err, RF_NOT_FOUND, "not found");
+	if (rf_json_at(object, "metadata", "resourceVersion") != NULL &&
+	    !rf_str_eq(rf_json_str_at(object, "metadata", "resourceVersion"),
+		       rf_json_str_at(get(w, at), "metadata", "resourceVersion")))
+		return rf_fail(err, RF_CONFLICT, "it was changed");
 	put(w, at, rf_json_clone(&w->a, object));
 	if (ret != NULL)
 		*ret = rf_json_clone(a, get(w, at));
@@ -222,14 +276,21 @@ static int h_patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_pa
 	return rc;
 }
 
-static int h_remove(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_err *err)
+static int h_remove(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_str uid, struct rf_str rv,
+		    struct rf_err *err)
 {
 	struct world *w = ctx;
+	const struct rf_json *o = rf_map_get(&w->objects, path);
 	bool carried = false;
 	int rc = before_write(w, "delete", path, &carried, err);
 
-	if (carried)
-		drop(w, text(w, "%.*s", RF_STR(path)));
+	assert_true(uid.n > 0);
+	if (!carried || o == NULL)
+		return rc;
+	if (!rf_str_eq(rf_kube_uid(o), uid) ||
+	    (rv.n > 0 && !rf_str_eq(rf_json_str_at(o, "metadata", "resourceVersion"), rv)))
+		return rf_fail(err, RF_CONFLICT, "it is another");
+	drop(w, text(w, "%.*s", RF_STR(path)));
 	return rc;
 }
 
@@ -278,7 +339,7 @@ static void tell(struct world *w, const struct rf_json *before, const struct rf_
 		      { "Node", rf_feed_node },		{ "ResourceSlice", rf_feed_slice },
 		      { "Queue", rf_feed_queue },	{ "PodGroup", rf_feed_group },
 		      { "Pod", rf_feed_pod },		{ "ResourceClaim", rf_feed_claim },
-		      { "PodDisruptionBudget", rf_feed_budget } };
+		      { "PodDisruptionBudget", rf_feed_budget }, { "GPUPool", rf_feed_gpu_pool } };
 	struct rf_str kind = rf_json_str_at(after != NULL ? after : before, "kind");
 
 	w->p.now_ms = w->now;
@@ -692,6 +753,110 @@ static void a_write_without_an_answer_gives_nothing_away_twice(void **state)
 	}
 }
 
+/* An answer that says only that something went wrong is no refusal: it is looked at what was done, at once. */
+static void a_write_that_went_wrong_may_have_been_done(void **state)
+{
+	static const int codes[] = { RF_INTERNAL, RF_SYSTEM };
+
+	for (int k = 0; k < 26; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		w->fault = k % 2 == 0 ? FAULT_ERROR : FAULT_DONE;
+		w->code = codes[k / 2 % 2];
+		w->at = k / 2 + 1;
+		run(w);
+		assert_int_equal(bound(w, "red"), 4);
+		assert_int_equal(claims(w, true), 4);
+		assert_int_equal(claims(w, false), 4);
+		assert_int_equal(w->p.limbo.n, 0);
+		assert_true(started(w, "red", "train"));
+		tear_down(&own);
+	}
+}
+
+/* What was sent and not answered may be carried out yet: the claim it speaks of is gone by then. */
+static void an_allocation_that_comes_late_meets_no_claim(void **state)
+{
+	struct world *w = *state;
+	const struct rf_json *was = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_json *late = NULL;
+	const char *path = NULL;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':1}}");
+	add_pod(w, "red", "a", 1, NULL);
+	path = text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s",
+		    RF_STR(rf_pod_claim_name(&w->a, get(w, text(w, POD, "red", "a")))));
+	w->fault = FAULT_LOST;
+	w->at = 2; /* the allocation */
+	deliver(w);
+	rf_placer_turn(&w->p);
+	was = get(w, path);
+	assert_non_null(was);
+	late = rf_json_clone(&w->a, was);
+	w->muted = false;
+	w->only = "nothing";
+	assert_true(rf_carry_settle(&w->p));
+	assert_null(get(w, path)); /* nobody can allocate it any more */
+	assert_true(h_update(w, &w->a, rf_str(text(w, "%s/status", path)), late, NULL, &err) < 0);
+	run(w);
+	assert_true(rf_str_is(node_of(w, "red", "a"), "n1"));
+	assert_false(rf_str_eq(rf_kube_uid(get(w, path)), rf_kube_uid(late)));
+}
+
+static void a_claim_made_anew_under_its_name_is_not_deleted(void **state)
+{
+	struct world *w = *state;
+	struct rf_json *other = NULL;
+	const char *path = NULL;
+
+	add_node(w, "n1", 1);
+	add_tenant(w, "red", "{'quota':{'gpus':1}}");
+	add_pod(w, "red", "a", 1, NULL);
+	path = text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s",
+		    RF_STR(rf_pod_claim_name(&w->a, get(w, text(w, POD, "red", "a")))));
+	run(w);
+	other = rf_json_clone(&w->a, get(w, path));
+	rf_json_set_str(&w->a, rf_json_at(other, "metadata"), "uid", RF_LIT("another"));
+	put(w, path, other);
+	assert_int_equal(h_remove(w, &w->a, rf_str(path), RF_LIT("made-1"), RF_STR_EMPTY, NULL), -RF_CONFLICT);
+	assert_non_null(get(w, path));
+}
+
+/* A deletion of which nobody knows: nothing counts on the claim meanwhile, and it is tried again after a look. */
+static void a_claim_that_may_be_deleted_is_looked_at_again(void **state)
+{
+	for (int k = 0; k < 2; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		add_node(w, "n1", 1);
+		add_tenant(w, "red", "{'quota':{'gpus':1}}");
+		add_pod(w, "red", "a", 1, NULL);
+		deliver(w);
+		drop(w, text(w, POD, "red", "a")); /* the binding finds no pod, and the claim is dropped */
+		w->only = "/resourceclaims/a-";
+		w->fault = k == 0 ? FAULT_ERROR : FAULT_DONE;
+		w->code = RF_INTERNAL;
+		w->at = 2; /* after the allocation */
+		rf_placer_turn(&w->p);
+		assert_int_equal(claims(w, false), k == 0 ? 1 : 0);
+		add_pod(w, "red", "b", 1, NULL);
+		run(w);
+		assert_int_equal(claims(w, false), 1);
+		assert_int_equal(w->p.limbo.n, 0);
+		assert_true(rf_str_is(node_of(w, "red", "b"), "n1"));
+		tear_down(&own);
+	}
+}
+
 static void a_binding_that_fails_does_not_hold_up_the_others(void **state)
 {
 	struct world *w = *state;
@@ -823,6 +988,40 @@ static void an_eviction_that_a_budget_refuses_is_not_said_to_have_happened(void 
 	assert_true(first(w, "event Reclaimed", "r0") != SIZE_MAX);
 }
 
+/* One eviction is enough, whatever its answer: who does not look evicts a second one. */
+static void an_eviction_that_may_have_been_done_is_not_done_twice(void **state)
+{
+	static const enum fault faults[] = { FAULT_DONE, FAULT_MUTE, FAULT_ERROR, FAULT_LOST };
+
+	for (size_t k = 0; k < RF_COUNT(faults); k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+		int going = 0;
+
+		set_up(&own);
+		w = own;
+		add_node(w, "n1", 2);
+		add_tenant(w, "red", "{'quota':{'gpus':2}}");
+		add_tenant(w, "blue", "{'quota':{'gpus':2},'queue':{'guaranteed':{'gpus':1}}}");
+		add_pod(w, "red", "r0", 1, NULL);
+		add_pod(w, "red", "r1", 1, NULL);
+		run(w);
+		add_pod(w, "blue", "b0", 1, NULL);
+		w->fault = faults[k];
+		w->code = RF_INTERNAL;
+		w->only = "/eviction";
+		w->writes = 0;
+		w->at = 1;
+		run(w);
+		for (int i = 0; i < 2; i++)
+			going += rf_kube_deleting(get(w, text(w, "/api/v1/namespaces/red/pods/r%d", i)));
+		assert_int_equal(going, 1);
+		assert_true(first(w, "event Reclaimed", "r") != SIZE_MAX); /* and it is told why */
+		assert_true(first(w, "event Reclaimed", "r") == last(w, "event Reclaimed", "r"));
+		tear_down(&own);
+	}
+}
+
 static void a_binding_is_remembered_until_the_watch_repeats_it(void **state)
 {
 	struct world *w = *state;
@@ -905,6 +1104,145 @@ static void a_gang_is_started_only_when_enough_were_bound(void **state)
 	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
 }
 
+static void write_queues(struct world *w, bool usage)
+{
+	w->p.now_ms = w->now;
+	rf_books_queues_due(&w->p, usage);
+	while (rf_books_write_queues(&w->p) >= 0)
+		;
+}
+
+static const struct rf_json *queue_status(struct world *w, int i)
+{
+	return rf_json_at(get(w, text(w, "/apis/ringfence.io/v1alpha1/queues/q%d", i)), "status");
+}
+
+static void add_queues(struct world *w, int n)
+{
+	for (int i = 0; i < n; i++)
+		put(w, text(w, "/apis/ringfence.io/v1alpha1/queues/q%d", i),
+		    rf_json_make(&w->a, "{'kind':'Queue','metadata':{'name':%s,'uid':%s},'spec':{'weight':1}}",
+				 text(w, "q%d", i), text(w, "uid-%d", i)));
+	deliver(w);
+}
+
+static bool was_told(struct world *w, int i)
+{
+	const struct rf_json *pod = get(w, text(w, "/api/v1/namespaces/red/pods/p%d", i));
+
+	return rf_json_len(rf_json_at(pod, "status", "conditions")) > 0;
+}
+
+static void a_pod_that_cannot_be_told_why_it_waits_holds_up_no_other(void **state)
+{
+	struct world *w = *state;
+
+	add_tenant(w, "red", "{'quota':{'gpus':1000}}");
+	for (int i = 0; i < 5; i++)
+		add_pod(w, "red", text(w, "p%d", i), 1, NULL);
+	w->only = "/pods/p0/status";
+	w->each = true;
+	w->fault = FAULT_REFUSED;
+	w->code = RF_INTERNAL;
+	deliver(w);
+	for (int i = 0; i < 10; i++) { /* no time goes by */
+		w->p.now_ms = w->now;
+		rf_placer_turn(&w->p);
+	}
+	for (int i = 1; i < 5; i++)
+		assert_true(was_told(w, i));
+	assert_int_equal(w->writes, 1);
+	w->each = false;
+	run(w);
+	assert_true(was_told(w, 0));
+}
+
+/* However many there are: some a turn, each once, and all of them soon. */
+static void every_queue_is_written_some_at_a_time(void **state)
+{
+	struct world *w = *state;
+	int turns = 0, most = 0;
+
+	add_queues(w, 500);
+	w->p.now_ms = w->now;
+	rf_books_queues_due(&w->p, true);
+	for (int before = 0; rf_books_write_queues(&w->p) >= 0; turns++) {
+		most = RF_MAX(most, w->writes - before);
+		before = w->writes;
+		w->now += 10;
+		w->p.now_ms = w->now;
+	}
+	assert_true(turns >= 500 / 64);
+	assert_true(most <= 64);
+	assert_int_equal(w->writes, 500);
+	for (int i = 0; i < 500; i++)
+		assert_non_null(queue_status(w, i));
+	assert_false(w->p.moved);
+}
+
+/* One that cannot be written is tried ever more rarely, and the others do not wait for it. */
+static void a_queue_that_cannot_be_written_holds_up_no_other(void **state)
+{
+	static const int codes[] = { RF_INTERNAL, RF_FORBIDDEN, RF_TIMEOUT };
+
+	for (size_t k = 0; k < RF_COUNT(codes); k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+		int tried = 0;
+
+		set_up(&own);
+		w = own;
+		add_queues(w, 100);
+		w->fault = FAULT_REFUSED;
+		w->code = codes[k];
+		w->only = "/queues/q7/status";
+		w->each = true;
+		rf_books_queues_due(&w->p, true);
+		for (int i = 0; i < 300; i++) { /* half a minute */
+			w->p.now_ms = w->now;
+			(void)rf_books_write_queues(&w->p);
+			w->now += 100;
+		}
+		tried = w->writes;
+		assert_in_range(tried, 2, 6); /* after 1, 2, 4, 8 and 16 s */
+		for (int i = 0; i < 100; i++) {
+			if (i != 7)
+				assert_non_null(queue_status(w, i));
+		}
+		assert_null(queue_status(w, 7));
+		w->each = false;
+		w->now += 60000;
+		w->p.now_ms = w->now;
+		(void)rf_books_write_queues(&w->p);
+		assert_non_null(queue_status(w, 7));
+		assert_int_equal(rf_books_write_queues(&w->p), -1);
+		tear_down(&own);
+	}
+}
+
+/* More gangs than a turn writes, all of which fail: the one that does not is written all the same. */
+static void gangs_that_cannot_be_written_hold_up_no_other(void **state)
+{
+	struct world *w = *state;
+
+	add_tenant(w, "red", "{}");
+	for (int i = 0; i < 100; i++)
+		add_group(w, "red", text(w, "bad%d", i), 1);
+	add_group(w, "red", "good", 1);
+	deliver(w);
+	w->fault = FAULT_REFUSED;
+	w->code = RF_INTERNAL;
+	w->only = "/podgroups/bad";
+	w->each = true;
+	for (int i = 0; i < 5; i++) {
+		w->p.now_ms = w->now;
+		assert_true(rf_books_write_groups(&w->p) > 0);
+		w->now += 10;
+	}
+	assert_int_equal(w->writes, 100); /* each once */
+	assert_non_null(rf_json_at(get(w, text(w, GROUP, "red", "good")), "status"));
+}
+
 static void a_queue_says_what_waits_and_what_runs(void **state)
 {
 	struct world *w = *state;
@@ -916,7 +1254,7 @@ static void a_queue_says_what_waits_and_what_runs(void **state)
 		add_pod(w, "red", text(w, "p%d", i), 1, NULL);
 	run(w);
 	assert_true(w->p.moved);
-	assert_true(rf_books_write_queues(&w->p, true));
+	write_queues(w, true);
 	assert_false(w->p.moved);
 	status = rf_json_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status");
 	assert_int_equal(rf_json_int(rf_json_at(status, "pending"), -1), 1);
@@ -929,7 +1267,7 @@ static void a_queue_says_what_waits_and_what_runs(void **state)
 	assert_int_equal(rf_json_int(rf_json_at(status, "wanted"), -1), 1);
 	deliver(w);
 	w->writes = 0;
-	assert_true(rf_books_write_queues(&w->p, false));
+	write_queues(w, false);
 	assert_int_equal(w->writes, 0);
 }
 
@@ -942,7 +1280,7 @@ static void a_queue_without_a_limit_tells_none(void **state)
 	    rf_json_make(&w->a, "{'kind':'Queue','metadata':{'name':'org'},'spec':{'weight':1,'resources':"
 				"[{'name':'cards','guaranteed':2}]}}"));
 	deliver(w);
-	assert_true(rf_books_write_queues(&w->p, false));
+	write_queues(w, false);
 	cards = rf_json_item(rf_json_at(get(w, "/apis/ringfence.io/v1alpha1/queues/org"), "status", "resources"), 0);
 	assert_true(rf_str_is(rf_json_str_at(cards, "name"), "cards"));
 	assert_null(rf_json_at(cards, "limit"));
@@ -955,12 +1293,12 @@ static void a_queue_that_makes_no_sense_says_so_until_it_does(void **state)
 
 	add_tenant(w, "red", "{'queue':{'parent':'org'}}");
 	deliver(w);
-	assert_true(rf_books_write_queues(&w->p, false));
+	write_queues(w, false);
 	assert_true(rf_json_str_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status", "message").n > 0);
 	put(w, "/apis/ringfence.io/v1alpha1/queues/org",
 	    rf_json_make(&w->a, "{'kind':'Queue','metadata':{'name':'org'},'spec':{'weight':1}}"));
 	deliver(w);
-	assert_true(rf_books_write_queues(&w->p, false));
+	write_queues(w, false);
 	assert_int_equal(rf_json_str_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status", "message").n, 0);
 }
 
@@ -1077,6 +1415,294 @@ static void what_is_heard_and_decided_is_logged(void **state)
 	rf_core_free(r.core);
 }
 
+/* --- pools ------------------------------------------------------------------------------------------- */
+
+static void add_pool(struct world *w, const char *placement)
+{
+	put(w, "/apis/ringfence.io/v1alpha1/gpupools/h100",
+	    rf_json_make(&w->a, "{'kind':'GPUPool','metadata':{'name':'h100'},'spec':{'placement':%s}}", placement));
+}
+
+/* Two pods on two machines of the pool: together or not. */
+static bool together(struct world *w)
+{
+	add_pod(w, "red", "a", 1, NULL);
+	run(w);
+	add_pod(w, "red", "b", 1, NULL);
+	run(w);
+	assert_int_equal(bound(w, "red"), 2);
+	return rf_str_eq(node_of(w, "red", "a"), node_of(w, "red", "b"));
+}
+
+static void a_pool_says_how_its_nodes_are_used(void **state)
+{
+	static const struct {
+		const char *placement, *then; /* then: as it is changed to, "": deleted */
+		bool together;
+	} cases[] = { { "spread", NULL, false },   { "pack", NULL, true },   { "pack", "spread", false },
+		      { "spread", "pack", true }, { "spread", "", true }, { "spread", "nonsense", true } };
+
+	for (size_t i = 0; i < RF_COUNT(cases); i++) {
+		for (int first = 0; first < 2; first++) { /* told before its nodes or after */
+			void *own = NULL;
+			struct world *w = NULL;
+
+			set_up(&own);
+			w = own;
+			add_tenant(w, "red", "{'quota':{'gpus':8}}");
+			if (first)
+				add_pool(w, cases[i].placement);
+			for (int k = 0; k < 2; k++) {
+				struct rf_json *o = NULL;
+
+				add_node(w, text(w, "n%d", k), 4);
+				o = rf_json_clone(&w->a, get(w, text(w, "/api/v1/nodes/n%d", k)));
+				rf_json_set_str(&w->a, rf_json_ensure(&w->a, o, "metadata", "labels"), RF_POOL_LABEL, RF_LIT("h100"));
+				put(w, text(w, "/api/v1/nodes/n%d", k), o);
+			}
+			deliver(w);
+			if (!first)
+				add_pool(w, cases[i].placement);
+			deliver(w);
+			if (cases[i].then != NULL && cases[i].then[0] == '\0')
+				drop(w, "/apis/ringfence.io/v1alpha1/gpupools/h100");
+			else if (cases[i].then != NULL)
+				add_pool(w, cases[i].then);
+			assert_int_equal(together(w), cases[i].together);
+			tear_down(&own);
+		}
+	}
+}
+
+/* --- whole cards by moving --------------------------------------------------------------------------- */
+
+/* A share of 8Gi on the first card of a node, bound and running for fifty minutes. */
+static struct rf_json *add_share(struct world *w, const char *name, const char *node, const char *maker)
+{
+	struct rf_sched_grant g = { .container = RF_LIT("main"), .device = RF_LIT("gpu-0"), .bytes = INT64_C(8) << 30, .milli = 100 };
+	struct rf_json *pod = rf_json_make(
+		&w->a,
+		"{'apiVersion':'v1','kind':'Pod','metadata':{'name':%s,'namespace':'red','uid':%s,'creationTimestamp':"
+		"'2026-11-15T04:00:00Z'},'spec':{'nodeName':%s,'containers':[{'name':'main','resources':{'limits':"
+		"{'ringfence.io/gpu-memory':'8Gi','ringfence.io/gpu-compute':'10'}}}]},'status':{'phase':'Running',"
+		"'startTime':%S}}",
+		name, text(w, "%s-00000-uid", name), node, rf_time_format(&w->a, w->now - 3000000));
+	struct rf_core_decision d = { .uid = rf_kube_uid(pod),
+				      .ns = RF_LIT("red"),
+				      .name = rf_str(name),
+				      .tenant = RF_LIT("red"),
+				      .node = rf_str(node),
+				      .grants = &g,
+				      .n_grants = 1 };
+	struct rf_json *claim = NULL;
+
+	if (maker != NULL)
+		rf_json_set(&w->a, rf_json_at(pod, "metadata"), RF_LIT("ownerReferences"),
+			    rf_json_make(&w->a, "[{'apiVersion':'apps/v1','kind':%s,'name':'web','uid':'m','controller':true}]", maker));
+	claim = rf_json_clone(&w->a, rf_claim_object(&w->a, pod, &d));
+	claim = rf_json_clone(&w->a, rf_claim_allocated(&w->a, claim, pod, &d, w->now));
+	rf_json_set_str(&w->a, rf_json_at(claim, "metadata"), "uid", rf_str(text(w, "claim-%s", name)));
+	put(w, text(w, POD, "red", name), pod);
+	put(w, text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s", RF_STR(rf_kube_name(claim))), claim);
+	return pod;
+}
+
+/* Three machines of one card, with a little on each. */
+static void scattered(struct world *w, const char *maker)
+{
+	add_tenant(w, "red", "{'isolation':'share','quota':{'gpuMemory':'100Gi'}}");
+	for (int i = 0; i < 3; i++) {
+		add_node(w, text(w, "n%d", i), 1);
+		add_share(w, text(w, "s%d", i), text(w, "n%d", i), maker);
+	}
+}
+
+static struct rf_json *plan(struct world *w)
+{
+	struct rf_defragment_opts o = { .now_ms = w->now, .most = 10 };
+	struct rf_json *p = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_defragment_plan_by(&w->p.hands, &o, &w->a, &p, &err) < 0)
+		fail_msg("%s", err.msg);
+	return p;
+}
+
+static size_t moves_in(struct world *w)
+{
+	return rf_json_len(rf_json_at(plan(w), "moves"));
+}
+
+static void a_plan_says_what_moves_what_for_and_at_what_cost(void **state)
+{
+	struct world *w = *state;
+	const struct rf_json *p = NULL, *m = NULL;
+
+	scattered(w, "ReplicaSet");
+	p = plan(w);
+	assert_int_equal(rf_json_len(rf_json_at(p, "moves")), 2);
+	m = rf_json_item(rf_json_at(p, "moves"), 0);
+	assert_true(rf_str_is(rf_json_str_at(m, "pod"), "s2"));
+	assert_true(rf_str_is(rf_json_str_at(m, "namespace"), "red"));
+	assert_true(rf_str_is(rf_json_str_at(m, "uid"), "s2-00000-uid"));
+	assert_true(rf_str_is(rf_json_str_at(m, "owner"), "ReplicaSet/web"));
+	assert_true(rf_str_is(rf_json_str_at(m, "node"), "n2"));
+	assert_true(rf_str_is(rf_json_str_at(m, "card"), "gpu-0"));
+	assert_true(rf_str_is(rf_json_str_at(m, "roomOn"), "n0"));
+	assert_int_equal(rf_json_int(rf_json_at(m, "ranSeconds"), -1), 3000);
+	assert_int_equal(rf_json_len(rf_json_at(p, "cards")), 2);
+	assert_true(rf_str_is(rf_json_str(rf_json_item(rf_json_at(p, "cards"), 0)), "n2/gpu-0"));
+	assert_int_equal(rf_json_len(rf_json_at(p, "machines")), 2);
+	assert_int_equal(rf_json_int(rf_json_at(p, "freeCards", "now"), -1), 0);
+	assert_int_equal(rf_json_int(rf_json_at(p, "freeCards", "then"), -1), 2);
+	assert_int_equal(rf_json_int(rf_json_at(p, "cost", "pods"), -1), 2);
+	assert_int_equal(rf_json_int(rf_json_at(p, "cost", "ranSeconds"), -1), 6000);
+	assert_int_equal(w->writes, 0);
+}
+
+static void what_must_stay_is_in_no_plan(void **state)
+{
+	static const char *const makers[] = { NULL, "Node", "DaemonSet" };
+	struct world *w = *state;
+
+	for (size_t i = 0; i < RF_COUNT(makers); i++) {
+		scattered(w, makers[i]);
+		assert_int_equal(moves_in(w), 0); /* nobody would make them again; a daemon's would only come back */
+	}
+	scattered(w, "Job");
+	assert_int_equal(moves_in(w), 2);
+	/* The last two cannot go: the first has room beside them. */
+	for (int i = 1; i < 3; i++) {
+		struct rf_json *o = add_share(w, text(w, "s%d", i), text(w, "n%d", i), "Job");
+
+		rf_json_set_str(&w->a, rf_json_ensure(&w->a, o, "metadata", "annotations"), i == 1 ? "ringfence.io/preemptible" : "ringfence.io/min-run-seconds",
+				i == 1 ? RF_LIT("false") : RF_LIT("3600"));
+	}
+	assert_int_equal(moves_in(w), 1);
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(plan(w), "moves"), 0), "pod"), "s0"));
+	/* Nor what a budget keeps. */
+	put(w, "/apis/policy/v1/namespaces/red/poddisruptionbudgets/all",
+	    rf_json_make(&w->a, "{'kind':'PodDisruptionBudget','metadata':{'name':'all','namespace':'red'},'spec':{'selector':{}},"
+				"'status':{'disruptionsAllowed':0}}"));
+	assert_int_equal(moves_in(w), 0);
+}
+
+/* What is evicted there goes to the empty machines again. */
+static void a_pool_that_is_spread_is_not_made_whole(void **state)
+{
+	struct world *w = *state;
+
+	scattered(w, "Job");
+	for (int i = 0; i < 3; i++)
+		rf_json_set_str(&w->a, rf_json_ensure(&w->a, get(w, text(w, "/api/v1/nodes/n%d", i)), "metadata", "labels"),
+				RF_POOL_LABEL, RF_LIT("h100"));
+	add_pool(w, "spread");
+	assert_int_equal(moves_in(w), 0);
+	add_pool(w, "pack");
+	assert_int_equal(moves_in(w), 2);
+}
+
+static void what_another_scheduler_placed_stays(void **state)
+{
+	struct world *w = *state;
+
+	scattered(w, "Job");
+	for (int i = 0; i < 3; i++) {
+		struct rf_json *o = add_share(w, text(w, "s%d", i), text(w, "n%d", i), "Job");
+
+		rf_json_set_str(&w->a, rf_json_at(o, "spec"), "schedulerName", RF_LIT("other"));
+	}
+	assert_int_equal(moves_in(w), 0);
+}
+
+static void a_plan_is_carried_out_up_to_the_first_refusal(void **state)
+{
+	static const struct {
+		enum fault fault;
+		int code;
+		size_t done;
+		int evicted;
+	} cases[] = { { FAULT_NONE, 0, 2, 2 },
+		      { FAULT_REFUSED, RF_EXHAUSTED, 0, 0 }, /* a budget */
+		      { FAULT_REFUSED, RF_FORBIDDEN, 0, 0 },
+		      { FAULT_REFUSED, RF_NOT_FOUND, 2, 1 }, /* it is gone already */
+		      { FAULT_ERROR, RF_INTERNAL, 0, 0 },
+		      { FAULT_DONE, RF_INTERNAL, 2, 2 } };
+
+	for (size_t i = 0; i < RF_COUNT(cases); i++) {
+		void *own = NULL;
+		struct world *w = NULL;
+		struct rf_err err = RF_ERR_INIT;
+		size_t done = 99;
+		int rc = 0;
+
+		set_up(&own);
+		w = own;
+		scattered(w, "ReplicaSet");
+		w->fault = cases[i].fault;
+		w->code = cases[i].code;
+		w->at = cases[i].fault == FAULT_NONE ? NEVER : 1;
+		rc = rf_defragment_apply_by(&w->p.hands, &w->a, plan(w), &done, &err);
+		assert_int_equal(done, cases[i].done);
+		assert_int_equal(w->evicted, cases[i].evicted);
+		assert_int_equal(rc, done == 2 ? 0 : -cases[i].code);
+		if (rc < 0)
+			assert_non_null(strstr(err.msg, "0 of 2 are"));
+		tear_down(&own);
+	}
+}
+
+/* The pod that a controller makes for one that goes. */
+static void make_again(struct world *w, const char *name)
+{
+	struct rf_json *o = rf_json_clone(&w->a, get(w, text(w, POD, "red", name))), *meta = rf_json_at(o, "metadata");
+
+	rf_json_set_str(&w->a, meta, "name", rf_str(text(w, "%s-again", name)));
+	rf_json_set_str(&w->a, meta, "uid", rf_str(text(w, "%s-again0-uid", name)));
+	rf_json_del(meta, RF_LIT("deletionTimestamp"));
+	rf_json_del(rf_json_at(o, "spec"), RF_LIT("nodeName"));
+	rf_json_del(o, RF_LIT("status"));
+	put(w, text(w, "/api/v1/namespaces/red/pods/%s-again", name), o);
+}
+
+/* Who is made again while the one before it still goes must not come back to the card that is to be free. */
+static void what_is_made_again_goes_to_the_others(void **state)
+{
+	struct world *w = *state;
+	struct rf_err err = RF_ERR_INIT;
+	const struct rf_json *moves = NULL;
+	size_t done = 0;
+
+	scattered(w, "ReplicaSet");
+	deliver(w);
+	(void)rf_placer_turn(&w->p);
+	moves = rf_json_at(plan(w), "moves");
+	assert_int_equal(rf_defragment_apply_by(&w->p.hands, &w->a, plan(w), &done, &err), 0);
+	assert_int_equal(done, 2);
+	for (size_t i = 0; i < done; i++) {
+		const char *name = rf_arena_cstr(&w->a, rf_json_str_at(rf_json_item(moves, i), "pod"));
+
+		make_again(w, name);
+		deliver(w);
+		(void)rf_placer_turn(&w->p);
+		assert_true(rf_str_is(node_of(w, "red", text(w, "%s-again", name)), "n0"));
+	}
+}
+
+static void a_plan_needs_all_that_the_scheduler_knows(void **state)
+{
+	struct world *w = *state;
+	struct rf_defragment_opts o = { .now_ms = w->now, .most = 10 };
+	struct rf_json *p = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	scattered(w, "ReplicaSet");
+	w->muted = true;
+	assert_int_equal(rf_defragment_plan_by(&w->p.hands, &o, &w->a, &p, &err), -RF_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "list tenants"));
+	assert_null(p);
+}
+
 /* --- groups of other schedulers --------------------------------------------------------------------- */
 
 #define VOLCANO "scheduling.volcano.sh/v1beta1"
@@ -1099,9 +1725,10 @@ static int tear_down_foreign(void **state)
 
 static struct rf_json *foreign(struct world *w, const char *version, const char *uid, const char *spec)
 {
+	/* It was told how it fares: that is in test_adopt.c. */
 	return rf_json_make(&w->a, "{'apiVersion':%s,'kind':'PodGroup','metadata':{'name':'train','namespace':'red','uid':%s},"
-				   "'spec':%j}",
-			    version, uid, rf_json_make(&w->a, spec));
+				   "'spec':%j,'status':{'phase':%s}}",
+			    version, uid, rf_json_make(&w->a, spec), strcmp(version, VOLCANO) == 0 ? "Inqueue" : "Scheduled");
 }
 
 static struct rf_adopt adopter(struct world *w)
@@ -1264,21 +1891,38 @@ int main(void)
 		TEST(a_crash_and_a_lost_node_leave_no_half_gang),
 		TEST(a_refused_write_of_a_gang_takes_its_claims_back),
 		TEST(a_write_without_an_answer_gives_nothing_away_twice),
+		TEST(a_write_that_went_wrong_may_have_been_done),
+		TEST(an_allocation_that_comes_late_meets_no_claim),
+		TEST(a_claim_made_anew_under_its_name_is_not_deleted),
+		TEST(a_claim_that_may_be_deleted_is_looked_at_again),
 		TEST(a_binding_that_fails_does_not_hold_up_the_others),
 		TEST(a_pod_that_went_while_it_was_bound_holds_no_card),
 		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
 		TEST(what_is_evicted_leaves_in_its_own_order),
 		TEST(an_eviction_that_a_budget_refuses_is_not_said_to_have_happened),
+		TEST(an_eviction_that_may_have_been_done_is_not_done_twice),
 		TEST(a_binding_is_remembered_until_the_watch_repeats_it),
 		TEST(nothing_is_written_when_nothing_happens),
 		TEST(many_waiting_pods_are_told_some_at_a_time),
 		TEST(a_gang_is_started_only_when_enough_were_bound),
+		TEST(a_pod_that_cannot_be_told_why_it_waits_holds_up_no_other),
+		TEST(every_queue_is_written_some_at_a_time),
+		TEST(a_queue_that_cannot_be_written_holds_up_no_other),
+		TEST(gangs_that_cannot_be_written_hold_up_no_other),
 		TEST(a_queue_says_what_waits_and_what_runs),
 		TEST(a_queue_without_a_limit_tells_none),
 		TEST(a_queue_that_makes_no_sense_says_so_until_it_does),
 		TEST(past_usage_outlives_the_process),
 		TEST(the_event_log_is_bounded_and_turned_over_once),
 		TEST(what_is_heard_and_decided_is_logged),
+		TEST(a_pool_says_how_its_nodes_are_used),
+		TEST(a_plan_says_what_moves_what_for_and_at_what_cost),
+		TEST(what_must_stay_is_in_no_plan),
+		TEST(a_pool_that_is_spread_is_not_made_whole),
+		TEST(what_another_scheduler_placed_stays),
+		TEST(a_plan_is_carried_out_up_to_the_first_refusal),
+		TEST(what_is_made_again_goes_to_the_others),
+		TEST(a_plan_needs_all_that_the_scheduler_knows),
 		FOREIGN(a_foreign_group_becomes_ours_and_is_kept_as_it_says),
 		FOREIGN(pods_of_a_foreign_group_run_together),
 		FOREIGN(what_is_wrong_with_a_foreign_group_is_said_once),

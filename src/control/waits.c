@@ -122,9 +122,12 @@ int64_t rf_wait_tell(struct rf_placer *p)
 		}
 		if (m != NULL)
 			rc = tell(p, rf_str(uid), m);
-		told += rc > 0;
-		if (rc < 0) { /* the server ails: later, from the start */
+		told += rc != 0;
+		if (rc < 0) { /* later; who can be told does not wait for it, unless nobody answers */
 			push_back(p, uid);
+			late++;
+			if (rc != -RF_UNAVAILABLE && rc != -RF_TIMEOUT)
+				continue;
 			shrink(p);
 			return RETELL_MS;
 		}

@@ -52,7 +52,7 @@ void rf_kube_set_timeout(struct rf_kube *k, int ms)
 struct exchange {
 	struct rf_arena *a;
 	const char *doing; /* "GET /api/v1/pods" */
-	bool done;
+	bool write, done;
 	int rc;
 	struct rf_str body; /* in the arena */
 	struct rf_err *err;
@@ -63,8 +63,10 @@ static void on_done(void *ctx, const struct rf_err *err, const struct rf_http_re
 	struct exchange *x = ctx;
 
 	x->done = true;
+	/* An answer that is too large says nothing of what was done. */
 	if (err != NULL)
-		x->rc = rf_fail(x->err, (enum rf_code)err->code, "%s", err->msg);
+		x->rc = rf_fail(x->err, x->write && !rf_kube_unknown(-err->code) ? RF_INTERNAL : (enum rf_code)err->code,
+				"%s", err->msg);
 	else if (r->status < 200 || r->status > 299)
 		x->rc = rf_kube_fail_response(r, x->doing, x->err);
 	else
@@ -97,10 +99,14 @@ static const char *doing(struct rf_arena *a, const struct rf_http_call_opts *opt
 static int exchange(struct rf_kube *k, struct rf_arena *a, struct rf_http_call_opts opts,
 		    struct rf_str *ret_body, struct rf_err *err)
 {
-	struct exchange x = { .a = a, .doing = doing(a, &opts), .body = RF_STR_EMPTY, .err = err };
+	struct exchange x = { .a = a,
+			      .doing = doing(a, &opts),
+			      .write = !rf_str_is(opts.method, "GET"),
+			      .body = RF_STR_EMPTY,
+			      .err = err };
 	int rc = exchange_once(k, &x, opts);
 
-	if (rc == -RF_UNAVAILABLE && rf_str_is(opts.method, "GET"))
+	if (rc == -RF_UNAVAILABLE && !x.write)
 		rc = exchange_once(k, &x, opts);
 	if (rc == 0)
 		*ret_body = x.body;
@@ -124,7 +130,19 @@ static int exchange_json(struct rf_kube *k, struct rf_arena *a, struct rf_http_c
 	if (rc < 0 || ret == NULL)
 		return rc;
 	rc = rf_json_parse(a, text, ret, err);
-	return rc < 0 && err != NULL ? rf_wrap(err, "answer to %s", doing(a, &opts)) : rc;
+	if (rc == 0)
+		return 0;
+	if (send != NULL)
+		rc = -RF_INTERNAL;
+	if (err == NULL)
+		return rc;
+	err->code = -rc;
+	return rf_wrap(err, "answer to %s", doing(a, &opts));
+}
+
+bool rf_kube_unknown(int rc)
+{
+	return rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT || rc == -RF_INTERNAL || rc == -RF_SYSTEM;
 }
 
 #define OPTS(verb, path) ((struct rf_http_call_opts){ .method = RF_LIT(verb), .target = (path) })
@@ -162,20 +180,37 @@ int rf_kube_patch(struct rf_kube *k, struct rf_arena *a, struct rf_str path,
 	return exchange_json(k, a, opts, patch, ret, err);
 }
 
-int rf_kube_delete(struct rf_kube *k, struct rf_arena *a, struct rf_str path, int grace_s,
-		   bool missing_ok, struct rf_err *err)
+static int send_delete(struct rf_kube *k, struct rf_arena *a, struct rf_str path, const struct rf_json *options,
+		       bool missing_ok, struct rf_err *err)
 {
-	struct rf_json *options = rf_json_make(a, "{'apiVersion':'v1','kind':'DeleteOptions'}");
-	int rc = 0;
+	int rc = exchange_json(k, a, OPTS("DELETE", path), options, NULL, err);
 
-	if (grace_s >= 0)
-		rf_json_set_int(a, options, "gracePeriodSeconds", grace_s);
-	rc = exchange_json(k, a, OPTS("DELETE", path), options, NULL, err);
 	if (rc != -RF_NOT_FOUND || !missing_ok)
 		return rc;
 	if (err != NULL)
 		*err = (struct rf_err)RF_ERR_INIT;
 	return 0;
+}
+
+int rf_kube_delete(struct rf_kube *k, struct rf_arena *a, struct rf_str path, int grace_s,
+		   bool missing_ok, struct rf_err *err)
+{
+	struct rf_json *options = rf_json_make(a, "{'apiVersion':'v1','kind':'DeleteOptions'}");
+
+	if (grace_s >= 0)
+		rf_json_set_int(a, options, "gracePeriodSeconds", grace_s);
+	return send_delete(k, a, path, options, missing_ok, err);
+}
+
+int rf_kube_delete_this(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struct rf_str uid,
+			struct rf_str rv, struct rf_err *err)
+{
+	struct rf_json *options = rf_json_make(
+		a, "{'apiVersion':'v1','kind':'DeleteOptions','preconditions':{'uid':%S}}", uid);
+
+	if (rv.n > 0)
+		rf_json_set_str(a, rf_json_at(options, "preconditions"), "resourceVersion", rv);
+	return send_delete(k, a, path, options, true, err);
 }
 
 int rf_kube_raw(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struct rf_str *ret_text,

@@ -113,8 +113,8 @@ void rf_kube_set_timeout(struct rf_kube *k, int ms); /* default 10 s */
 /* An answer that is not 2xx is an error: its code from status and reason, its text the server's
  * message. ret may be NULL. path is as rf_kube_path made it, a query may follow.
  * A connection that breaks before any answer came: GET is tried once more, PUT and DELETE too if
- * the connection was an old one; POST and PATCH never. After a write RF_UNAVAILABLE and RF_TIMEOUT
- * mean that nobody knows whether it was carried out. */
+ * the connection was an old one; POST and PATCH never. What an error of a write means says
+ * rf_kube_unknown. */
 int rf_kube_get(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struct rf_json **ret,
 		struct rf_err *err);
 int rf_kube_create(struct rf_kube *k, struct rf_arena *a, struct rf_str path,
@@ -129,6 +129,13 @@ int rf_kube_patch(struct rf_kube *k, struct rf_arena *a, struct rf_str path,
 /* grace_s < 0: the object's own grace period. Not found is success if missing_ok. */
 int rf_kube_delete(struct rf_kube *k, struct rf_arena *a, struct rf_str path, int grace_s,
 		   bool missing_ok, struct rf_err *err);
+/* This very object, not one that was made anew under its name; rv, unless empty: and only as it was then. Not
+ * found is success; RF_CONFLICT: it is another by now, or changed. */
+int rf_kube_delete_this(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struct rf_str uid,
+			struct rf_str rv, struct rf_err *err);
+/* After a write: nobody knows whether it was carried out (no answer, an answer that cannot be read, a 5xx), and
+ * whoever wants to know has to look. Any other error: it was not. */
+bool rf_kube_unknown(int rc);
 /* Any body, as text: logs, /metrics. */
 int rf_kube_raw(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struct rf_str *ret_text,
 		struct rf_err *err);
@@ -136,6 +143,9 @@ int rf_kube_raw(struct rf_kube *k, struct rf_arena *a, struct rf_str path, struc
  */
 int rf_kube_event(struct rf_kube *k, const struct rf_json *about, const char *type,
 		  const char *reason, const char *component, const char *fmt, ...) RF_PRINTF(6, 7);
+
+/* Percent-encodes all but the unreserved characters: safe as a path segment and in a query. */
+void rf_kube_encode(struct rf_buf *out, struct rf_str s);
 
 /* --- informer: a local copy that follows the server ------------------------------------------- */
 

@@ -4,9 +4,6 @@
 
 #include "kube/kube.h"
 
-/* Percent-encodes all but the unreserved characters: safe as a path segment and in a query. */
-void rf_kube_encode(struct rf_buf *out, struct rf_str s);
-
 /* --- work: patches are written by tenants, so what one may cost is bounded -------------------- */
 
 struct rf_patch_work {

@@ -175,6 +175,27 @@ static void writes_carry_their_body_and_content_type(void **state)
 	assert_non_null(strstr(t.body.p, "\"gracePeriodSeconds\":0"));
 	assert_int_equal(rf_kube_delete(t.k, &t.a, RF_LIT("/x"), -1, false, NULL), 0);
 	assert_null(strstr(t.body.p, "gracePeriodSeconds"));
+	assert_null(strstr(t.body.p, "preconditions"));
+	assert_int_equal(rf_kube_delete_this(t.k, &t.a, RF_LIT("/x"), RF_LIT("u1"), RF_STR_EMPTY, NULL), 0);
+	assert_string_equal(t.method, "DELETE");
+	assert_non_null(strstr(t.body.p, "\"preconditions\":{\"uid\":\"u1\"}"));
+	assert_int_equal(rf_kube_delete_this(t.k, &t.a, RF_LIT("/x"), RF_LIT("u1"), RF_LIT("7"), NULL), 0);
+	assert_non_null(strstr(t.body.p, "\"preconditions\":{\"uid\":\"u1\",\"resourceVersion\":\"7\"}"));
+}
+
+/* Who tries again without looking may do it twice. */
+static void what_became_of_a_write_is_unknown_unless_the_server_said_no(void **state)
+{
+	struct rf_json *object = rf_json_make(&t.a, "{'a':1}"), *back = NULL;
+
+	assert_true(rf_kube_unknown(rf_kube_create(t.k, &t.a, RF_LIT("/proxy"), object, &back, NULL)));
+	assert_true(rf_kube_unknown(rf_kube_update(t.k, &t.a, RF_LIT("/broken"), object, &back, NULL)));
+	assert_false(rf_kube_unknown(rf_kube_update(t.k, &t.a, RF_LIT("/conflict"), object, &back, NULL)));
+	assert_false(rf_kube_unknown(rf_kube_create(t.k, &t.a, RF_LIT("/invalid"), object, &back, NULL)));
+	assert_false(rf_kube_unknown(rf_kube_delete_this(t.k, &t.a, RF_LIT("/missing"), RF_LIT("u"), RF_STR_EMPTY, NULL)));
+	assert_true(rf_kube_unknown(-(int)rf_code_from_http(500, "InternalError")));
+	assert_true(rf_kube_unknown(-(int)rf_code_from_http(504, "Timeout")));
+	assert_false(rf_kube_unknown(-(int)rf_code_from_http(429, "TooManyRequests")));
 }
 
 static void raw_text_comes_as_it_is(void **state)
@@ -288,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(get_gives_the_object_and_shows_the_certificate),
 		cmocka_unit_test(writes_carry_their_body_and_content_type),
+		cmocka_unit_test(what_became_of_a_write_is_unknown_unless_the_server_said_no),
 		cmocka_unit_test(raw_text_comes_as_it_is),
 		cmocka_unit_test(a_status_becomes_an_error_with_the_servers_words),
 		cmocka_unit_test(silence_and_absence_are_told_apart),
