@@ -29,10 +29,25 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* What asking for the time adds to a figure: a system call, about half a microsecond. It is taken off. */
+static int64_t clock_ns(void)
+{
+	static int64_t least = INT64_MAX;
+
+	if (least < INT64_MAX)
+		return least;
+	for (int i = 0; i < 2000; i++) {
+		int64_t start = now_ns(), ns = now_ns() - start;
+
+		least = RF_MIN(least, ns);
+	}
+	return least;
+}
+
 static void note(int64_t ns)
 {
 	if (n_took < TIMES_MAX)
-		took[n_took++] = ns;
+		took[n_took++] = RF_MAX(ns - clock_ns(), 0);
 }
 
 static int by_size(const void *a, const void *b)

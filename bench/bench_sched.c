@@ -89,6 +89,25 @@ static struct rf_fleet_ask piece(uint32_t tenant, uint64_t kind)
 	return a;
 }
 
+/* The same, told of all kinds that come. */
+static struct rf_fleet *make_usual(unsigned nodes)
+{
+	struct rf_fleet *f = make(nodes);
+
+	for (unsigned n = 1; n <= 8; n *= 2) {
+		struct rf_fleet_ask a = whole(1, n);
+
+		rf_fleet_asked(f, &a, 3);
+	}
+	for (unsigned kind = 0; kind < 12; kind++) {
+		struct rf_fleet_ask a = piece(1, kind);
+
+		rf_fleet_asked(f, &a, 1);
+	}
+	rf_fleet_typical(f);
+	return f;
+}
+
 /* Find, and take where there is a place. */
 static bool decide(struct rf_fleet *f, const struct rf_fleet_ask *a, uint64_t *ret_hold)
 {
@@ -96,7 +115,6 @@ static bool decide(struct rf_fleet *f, const struct rf_fleet_ask *a, uint64_t *r
 	int64_t start = now_ns();
 	bool found;
 
-	rf_fleet_asked(f, a);
 	found = rf_fleet_find(f, a, &p) && rf_fleet_take(f, a, &p, false, ret_hold, NULL) == 0;
 	if (n_took < DECISIONS_MAX)
 		took[n_took++] = now_ns() - start;
@@ -118,7 +136,7 @@ static void give(struct rf_fleet *f, uint64_t hold)
 
 static void fill_with_single_cards(unsigned nodes)
 {
-	rf_auto_ptr(fleet) f = make(nodes);
+	rf_auto_ptr(fleet) f = make_usual(nodes);
 	struct rf_fleet_ask one = whole(1, 1), eight = whole(1, 8), odd = whole(1, 1);
 	uint64_t hold;
 
@@ -141,7 +159,7 @@ static void fill_with_single_cards(unsigned nodes)
 
 static void fill_with_large(unsigned nodes)
 {
-	rf_auto_ptr(fleet) f = make(nodes);
+	rf_auto_ptr(fleet) f = make_usual(nodes);
 	static const unsigned SIZES[] = { 1, 2, 4, 8 };
 	struct rf_prng r = { .state = 7 };
 	uint64_t hold;
@@ -158,7 +176,7 @@ static void fill_with_large(unsigned nodes)
 /* Shares and slices come and go; about half of the cards are free. */
 static void churn_pieces(unsigned nodes, unsigned tenants, const char *what)
 {
-	rf_auto_ptr(fleet) f = make(nodes);
+	rf_auto_ptr(fleet) f = make_usual(nodes);
 	struct rf_prng r = { .state = 11 };
 	size_t n = (size_t)nodes * 8;
 	uint64_t *holds = calloc(n, sizeof(*holds));
@@ -180,7 +198,7 @@ static void churn_pieces(unsigned nodes, unsigned tenants, const char *what)
 
 static void new_kinds(unsigned nodes)
 {
-	rf_auto_ptr(fleet) f = make(nodes);
+	rf_auto_ptr(fleet) f = make_usual(nodes);
 	uint64_t hold;
 
 	for (unsigned i = 0; i < 2000; i++) {
@@ -194,7 +212,7 @@ static void new_kinds(unsigned nodes)
 
 static void gangs(unsigned nodes)
 {
-	rf_auto_ptr(fleet) f = make(nodes);
+	rf_auto_ptr(fleet) f = make_usual(nodes);
 	struct rf_fleet_ask a = whole(1, 8);
 	struct rf_fleet_place p;
 	unsigned members = nodes / 2;
@@ -226,6 +244,14 @@ static void slice_quality(enum rf_fleet_policy policy, const char *what)
 		struct rf_fleet_usage u;
 		int64_t asked = 0;
 
+		for (unsigned kind = 6; kind < 12; kind++) {
+			struct rf_fleet_ask a = piece(1, kind);
+
+			a.cpu_milli = 100;
+			a.memory = 0;
+			rf_fleet_asked(f, &a, 1);
+		}
+		rf_fleet_typical(f);
 		while (asked < 100 * 8 * 1300) {
 			struct rf_fleet_ask a = piece(1, 6 + rf_prng_below(&r, 6));
 
@@ -233,7 +259,6 @@ static void slice_quality(enum rf_fleet_policy policy, const char *what)
 			a.cpu_milli = 100;
 			a.memory = 0;
 			asked += model->mig[a.parts[0].profile].memory_slices * 125;
-			rf_fleet_asked(f, &a);
 			if (!rf_fleet_find(f, &a, &p))
 				continue;
 			if (rf_fleet_take(f, &a, &p, false, NULL, NULL) < 0)

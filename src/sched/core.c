@@ -12,9 +12,9 @@ static const struct rf_queue_resource fixed[CO_FIXED] = {
 void rf_core_config_default(struct rf_core_config *c)
 {
 	*c = (struct rf_core_config){
-		.policy = RF_FLEET_PACK, /* RF_FLEET_FRAG must be told what is usual, and nobody here does yet */
+		.policy = RF_FLEET_FRAG,
 		.reclaim = RF_RECLAIM_GUARANTEE,
-		.half_life_ms = INT64_C(24) * 3600 * 1000,
+		.half_life_ms = INT64_C(365) * 24 * 3600 * 1000,
 		.entry_ms = 60 * 1000,
 		.reserve_after_ms = 10 * 60 * 1000,
 		.reserve_cards = 8,
@@ -74,6 +74,8 @@ static void free_node(struct co_node *n)
 	for (size_t i = 0; i < n->n_slots; i++)
 		free(n->slots[i].name);
 	free(n->slots);
+	free(n->rack);
+	free(n->pool);
 	free(n->name);
 	free(n);
 }
@@ -165,7 +167,9 @@ void rf_core_free(struct rf_core *c)
 	FREE_ALL(&c->spaces, struct co_ns, free_space);
 	FREE_ALL(&c->queue_map, struct co_queue, free_queue);
 	FREE_ALL(&c->budgets, struct co_budget, free_budget);
+	rf_map_done(&c->budget_of);
 	rf_map_done(&c->trusts);
+	rf_map_done(&c->pools);
 	rf_map_done(&c->forms);
 	rf_map_done(&c->shapes);
 	rf_map_done(&c->labels);

@@ -41,6 +41,10 @@ void rf_core_put_node(struct rf_core *c, const struct rf_sched_node *n);
 void rf_core_del_node(struct rf_core *c, struct rf_str name);
 /* All cards of a node, at once. */
 void rf_core_put_devices(struct rf_core *c, struct rf_str node, const struct rf_sched_device *devices, size_t n);
+/* How places are chosen on the nodes that name it (RF_POOL_LABEL); those of no pool, or of one that is not there,
+ * go by the config's policy. Told before its nodes or after. */
+void rf_core_put_pool(struct rf_core *c, const struct rf_sched_pool *p);
+void rf_core_del_pool(struct rf_core *c, struct rf_str name);
 /* Makes its queue too, of its name, with its quota as limits, unless a queue of that name was put. */
 void rf_core_put_tenant(struct rf_core *c, const struct rf_tenant *t);
 void rf_core_del_tenant(struct rf_core *c, struct rf_str name);
@@ -121,6 +125,8 @@ int64_t rf_core_resource(const struct rf_core *c, struct rf_str name);
  * says no; each pod at most once. Plans only: the caller decides. */
 struct rf_core_move {
 	struct rf_str uid, ns, name, from, to;
+	struct rf_str device; /* of `from`: the card that is free when all moves that name it are done */
+	int64_t free_cards;   /* of all nodes, once this card's moves and those before are done */
 };
 size_t rf_core_defragment(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a,
 			  struct rf_core_move **ret);

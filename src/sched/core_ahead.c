@@ -336,7 +336,8 @@ static void keep_found(struct rf_core *c, struct ahead *p)
 {
 	bool opened = false;
 
-	set_keeps(c, p);
+	if (p->n > 0 || c->n_keeps > 0) /* else no node is kept, and none will be */
+		set_keeps(c, p);
 	for (size_t i = 0; i < RF_COUNT(c->keeps); i++) {
 		struct co_keep *k = &c->keeps[i], was = *k;
 		struct found *f = NULL;

@@ -3,6 +3,8 @@
 
 #define SWEEP 256	 /* pods whose reason is looked at again in one go */
 #define SWEEP_MS 20	 /* from one go to the next */
+#define CALM_MS 100	 /* since something was placed, before reasons are looked at again; they leave cold caches */
+#define CALM_MOST_MS 500 /* ... but where there is no end of placing, they are put off by that */
 #define REASONS 20000	 /* nodes that are looked at for reasons in one go */
 #define TRIES 256	 /* in vain, in one go: then others have a word */
 #define SPEAK_MS 3000	 /* while there is no end of trying */
@@ -117,6 +119,7 @@ static void say_bind(struct rf_core *c, struct out *o, struct co_pod *p, size_t 
 	d->node = rf_arena_str(o->a, rf_str(p->seat->name));
 	d->promised = promised;
 	d->commit_left = left;
+	c->placed_ms = c->now;
 	if (promised && p->claim != NULL)
 		grants_of_claim(o->a, p->claim, d);
 	else
@@ -177,6 +180,8 @@ static void say_evict(struct rf_core *c, struct out *o, struct co_pod *p)
 	if (p->seat != NULL)
 		d->node = rf_arena_str(o->a, rf_str(p->seat->name));
 	d->reason = co_why_evict(c, p, o->a, &d->cause);
+	if (p->whole && p->group != NULL)
+		p->group->going++;
 	co_todo(c, p, CO_ASKED);
 }
 
@@ -264,6 +269,7 @@ static void start_all(struct rf_core *c, struct out *o)
 		if (c->unfinished)
 			return;
 		co_ahead(c);
+		rf_queues_piece(c->queues, rf_fleet_cards_most(c->fleet));
 		w = rf_queues_next(c->queues, c->now, &members);
 		c->unfinished = w == NULL && o->d.n > 0; /* plans take time */
 		if (c->unfinished)
@@ -321,20 +327,25 @@ static void tell_fresh(struct rf_core *c, struct out *o)
 	}
 }
 
-/* Who was told is looked at again if anything changed since, not all the time, and not all of them at once. */
-static bool sweep_due(const struct rf_core *c)
+/* Who was told is looked at again if anything changed since, not all the time, not all of them at once, and rather
+ * when nothing is placed. */
+static int64_t sweep_at(const struct rf_core *c)
 {
-	if (c->sweeping)
-		return c->now >= c->sweep_ms;
-	return c->config.tell_ms > 0 && c->told != NULL && c->ticks != c->swept &&
-	       c->now >= c->swept_ms + c->config.tell_ms;
+	int64_t at;
+
+	if (!c->sweeping && (c->config.tell_ms <= 0 || c->told == NULL || c->ticks == c->swept))
+		return INT64_MAX;
+	at = c->sweeping ? c->sweep_ms : c->swept_ms + c->config.tell_ms;
+	if (c->placed_ms == 0)
+		return at;
+	return RF_MIN(RF_MAX(at, c->placed_ms + CALM_MS), at + CALM_MOST_MS);
 }
 
 static void tell_again(struct rf_core *c, struct out *o)
 {
 	rf_auto(arena) words = RF_ARENA_INIT;
 
-	if (!sweep_due(c))
+	if (c->now < sweep_at(c))
 		return;
 	if (!c->sweeping) {
 		c->sweeping = true;
@@ -387,7 +398,7 @@ size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_
 	size_t n;
 
 	c->now = RF_MAX(c->now, now_ms);
-	marked = anything_marked(c) || c->fresh != NULL || c->unfinished || sweep_due(c) || co_ahead_ready(c) ||
+	marked = anything_marked(c) || c->fresh != NULL || c->unfinished || c->now >= sweep_at(c) || co_ahead_ready(c) ||
 		 c->now >= c->wake_ms;
 	c->attempts = 64;
 	c->looked = 0;
@@ -418,10 +429,7 @@ int64_t rf_core_next_ms(const struct rf_core *c, int64_t now_ms)
 
 	if (anything_marked(c) || c->fresh != NULL || c->unfinished)
 		return now_ms;
-	if (c->sweeping)
-		next = RF_MIN(next, c->sweep_ms);
-	else if (c->told != NULL && c->config.tell_ms > 0 && c->ticks != c->swept)
-		next = RF_MIN(next, c->swept_ms + c->config.tell_ms);
+	next = RF_MIN(next, sweep_at(c));
 	if (c->told != NULL && c->config.reserve_after_ms > 0 && (c->ticks != c->ahead_tick || c->ahead_wake < INT64_MAX))
 		next = RF_MIN(next, c->ticks != c->ahead_tick ? c->ahead_ms : RF_MAX(c->ahead_ms, c->ahead_wake));
 	for (size_t i = 0; rf_queues_reserved(c->queues, i, &start) != NULL; i++) {

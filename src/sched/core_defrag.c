@@ -1,5 +1,8 @@
 /* Making room by moving: cards that are used in part, of which all users find a place elsewhere. Tried out on the
- * fleet, one card after the other, and undone; only what leaves more cards free than before is said. */
+ * fleet, one card after the other, and undone; only what leaves more cards free than before is said.
+ *
+ * Those with least on them come first: that costs least, and who is made again while the one before it still goes finds
+ * the fuller cards better. Among equals the last, since places go to the first. */
 #include "sched/core_private.h"
 
 #define CARD_USERS 16 /* a card with more is left alone */
@@ -7,10 +10,19 @@
 struct moved {
 	struct co_pod *pod;
 	struct co_node *to;
+	size_t card; /* that is cleared by it */
+	int64_t free_cards;
+};
+
+struct spot { /* a card that may be cleared, and what is on it */
+	struct co_node *node;
+	size_t card, users;
+	int64_t bytes;
 };
 
 struct moves {
 	struct rf_core *c;
+	RF_VEC(struct spot) spots;
 	RF_VEC(struct moved) all;
 	size_t most;
 };
@@ -37,7 +49,7 @@ static bool movable(const struct moves *m, const struct co_pod *p)
 	return m->c->now - v.started_ms >= p->min_run;
 }
 
-static bool uses(const struct rf_core *c, const struct co_pod *p, size_t card, bool *ret_whole)
+static bool uses(const struct rf_core *c, const struct co_pod *p, size_t card, bool *ret_whole, int64_t *bytes)
 {
 	const struct rf_fleet_grant *g;
 	bool any = false;
@@ -50,12 +62,13 @@ static bool uses(const struct rf_core *c, const struct co_pod *p, size_t card, b
 			continue;
 		any = true;
 		*ret_whole = *ret_whole || g[i].kind == RF_FLEET_WHOLE;
+		*bytes += g[i].bytes;
 	}
 	return any;
 }
 
 /* Those who share a card, if all of them can be moved; 0: not so. What a pod left behind cannot. */
-static size_t users_of(struct moves *m, const struct co_node *n, size_t card, struct co_pod **ret)
+static size_t users_of(struct moves *m, const struct co_node *n, size_t card, struct co_pod **ret, int64_t *ret_bytes)
 {
 	bool whole = false;
 	size_t users = 0;
@@ -67,7 +80,7 @@ static size_t users_of(struct moves *m, const struct co_node *n, size_t card, st
 		}
 	}
 	for (struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
-		if (!uses(m->c, p, card, &whole))
+		if (!uses(m->c, p, card, &whole, ret_bytes))
 			continue;
 		if (whole || users == CARD_USERS || !movable(m, p))
 			return 0;
@@ -79,7 +92,7 @@ static size_t users_of(struct moves *m, const struct co_node *n, size_t card, st
 static void note(struct moves *m, struct co_pod *p, struct co_node *to)
 {
 	rf_wish_on(m->c->wishes, p->shape->wish, to->handle);
-	rf_vec_push(&m->all, ((struct moved){ p, to }));
+	rf_vec_push(&m->all, ((struct moved){ .pod = p, .to = to }));
 }
 
 static void forget_last(struct moves *m)
@@ -142,8 +155,8 @@ static int64_t free_cards(const struct rf_core *c)
 static void clear_card(struct moves *m, struct co_node *n, size_t card)
 {
 	struct co_pod *users[CARD_USERS];
-	size_t many = users_of(m, n, card, users), had = m->all.n, mark;
-	int64_t before = free_cards(m->c);
+	int64_t before = free_cards(m->c), bytes = 0;
+	size_t many = users_of(m, n, card, users, &bytes), had = m->all.n, mark;
 	bool ok = many > 0 && had + many <= m->most;
 
 	if (!ok)
@@ -155,6 +168,10 @@ static void clear_card(struct moves *m, struct co_node *n, size_t card)
 	rf_fleet_set_cordoned(m->c->fleet, n->handle, n->cordoned);
 	if (ok && free_cards(m->c) > before && budgets_allow(m)) {
 		rf_fleet_keep(m->c->fleet, mark);
+		for (size_t i = had; i < m->all.n; i++) {
+			m->all.at[i].card = card;
+			m->all.at[i].free_cards = free_cards(m->c);
+		}
 		return;
 	}
 	while (m->all.n > had)
@@ -162,30 +179,54 @@ static void clear_card(struct moves *m, struct co_node *n, size_t card)
 	rf_fleet_rollback(m->c->fleet, mark);
 }
 
-static int by_name(const void *a, const void *b)
+/* What is taken from such a node is spread over the empty ones again. */
+static bool spreads(const struct rf_core *c, const struct co_node *n)
 {
-	return strcmp((*(struct co_node *const *)a)->name, (*(struct co_node *const *)b)->name);
+	return n->pool != NULL && (uintptr_t)rf_map_get(&c->pools, rf_str(n->pool)) == RF_SCHED_SPREAD + 1;
+}
+
+static int by_load(const void *pa, const void *pb)
+{
+	const struct spot *a = pa, *b = pb;
+
+	if (a->users != b->users)
+		return a->users < b->users ? -1 : 1;
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? -1 : 1;
+	if (a->node != b->node)
+		return strcmp(b->node->name, a->node->name);
+	return a->card > b->card ? -1 : 1;
+}
+
+static void find_spots(struct moves *m, struct co_node *n)
+{
+	struct co_pod *users[CARD_USERS];
+
+	if (n == NULL || !n->there || spreads(m->c, n))
+		return;
+	for (size_t i = 0; i < n->n_slots; i++) {
+		struct spot s = { .node = n, .card = i };
+
+		s.users = users_of(m, n, i, users, &s.bytes);
+		if (s.users > 0)
+			rf_vec_push(&m->spots, s);
+	}
 }
 
 size_t rf_core_defragment(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a, struct rf_core_move **ret)
 {
 	struct moves m = { .c = c, .most = most };
-	RF_VEC(struct co_node *) nodes = RF_VEC_INIT;
 	size_t mark, n;
 
 	c->now = RF_MAX(c->now, now_ms);
 	co_look(c);
-	for (size_t i = 0; i < c->by_handle.n; i++) {
-		if (c->by_handle.at[i] != NULL && c->by_handle.at[i]->there)
-			rf_vec_push(&nodes, c->by_handle.at[i]);
-	}
-	if (nodes.n > 1)
-		qsort(nodes.at, nodes.n, sizeof(*nodes.at), by_name);
+	for (size_t i = 0; i < c->by_handle.n; i++)
+		find_spots(&m, c->by_handle.at[i]);
+	if (m.spots.n > 1)
+		qsort(m.spots.at, m.spots.n, sizeof(*m.spots.at), by_load);
 	mark = rf_fleet_mark(c->fleet);
-	for (size_t i = 0; i < nodes.n; i++) {
-		for (size_t k = 0; k < nodes.at[i]->n_slots; k++)
-			clear_card(&m, nodes.at[i], k);
-	}
+	for (size_t i = 0; i < m.spots.n; i++)
+		clear_card(&m, m.spots.at[i].node, m.spots.at[i].card);
 	n = m.all.n;
 	*ret = rf_arena_array(a, struct rf_core_move, RF_MAX(n, 1));
 	for (size_t i = 0; i < n; i++) {
@@ -195,12 +236,15 @@ size_t rf_core_defragment(struct rf_core *c, int64_t now_ms, size_t most, struct
 						   .ns = rf_arena_str(a, rf_str(p->ns->name)),
 						   .name = rf_arena_str(a, p->name),
 						   .from = rf_arena_str(a, rf_str(p->seat->name)),
-						   .to = rf_arena_str(a, rf_str(m.all.at[i].to->name)) };
+						   .to = rf_arena_str(a, rf_str(m.all.at[i].to->name)),
+						   .device = rf_arena_str(
+							   a, rf_str(p->seat->slots[m.all.at[i].card].name)),
+						   .free_cards = m.all.at[i].free_cards };
 	}
 	while (m.all.n > 0)
 		forget_last(&m);
 	rf_fleet_rollback(c->fleet, mark);
 	rf_vec_done(&m.all);
-	rf_vec_done(&nodes);
+	rf_vec_done(&m.spots);
 	return n;
 }

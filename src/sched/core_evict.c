@@ -84,13 +84,14 @@ static void count_flight(struct rf_core *c)
 }
 
 /* Is its queue, or one above, over its guarantee only by what is on its way? */
-static bool shielded(struct rf_core *c, const struct co_work *w)
+static bool shielded(struct rf_core *c, const struct co_work *w, bool alike)
 {
 	struct co_charge ch = { .n = 0 };
 
-	if (c->flights.n == 0 || w->first == NULL)
+	if (c->flights.n == 0)
 		return false;
-	co_charge_held(c, w->first, &ch);
+	for (const struct co_pod *p = w->first; p != NULL; p = alike ? NULL : p->work_next)
+		co_charge_held(c, p, &ch);
 	for (const struct co_queue *q = w->queue; q != NULL; q = parent_of(c, q)) {
 		for (size_t k = 0; k < ch.n; k++) {
 			const struct co_flight *f = flight_of(c, q, ch.ask[k].resource);
@@ -106,9 +107,19 @@ static bool shielded(struct rf_core *c, const struct co_work *w)
 /* --- what the planner asks -------------------------------------------------------------------- */
 
 /* One that its tenant deletes with a grace of a year does not leave: it is evicted, which cuts that short. */
-static bool leaves(const struct co_pod *p)
+bool co_leaves(const struct co_pod *p)
 {
 	return (p->deleting && p->grace <= GRACE_MS) || p->evicting || p->ended || !p->known;
+}
+
+/* Not all of it that was decided is bound yet: what would be left of it is not known. */
+static bool is_coming(const struct co_group *g)
+{
+	bool coming = false;
+
+	for (const struct co_pod *p = g->pods; p != NULL && !g->was_whole && !g->started; p = p->group_next)
+		coming = coming || (p->seat != NULL && p->state != CO_BOUND);
+	return coming;
 }
 
 static size_t members_of(void *ctx, const struct rf_workload *rw, const struct rf_evict_member **ret)
@@ -116,22 +127,25 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 	struct rf_core *c = ctx;
 	struct rf_workload_view v;
 	const struct co_work *w;
+	bool stays;
 
 	rf_workload_view(rw, &v);
 	w = v.user;
 	rf_vec_clear(&c->members);
 	*ret = NULL;
 	if (w->claim != NULL) { /* what a pod left behind goes by itself */
-		if (w->claim->hold == 0 || w->claim->pod == NULL)
-			return 0;
-		rf_vec_push(&c->members, ((struct rf_evict_member){ w->claim->hold, w->claim->pod, true }));
+		struct rf_evict_member m = { w->claim->hold, w->claim->pod, .leaving = true };
+
+		if (m.hold == 0 || m.user == NULL) /* its node is gone, or it is nobody's */
+			m = (struct rf_evict_member){ .leaving = true };
+		rf_vec_push(&c->members, m);
 	}
-	if (shielded(c, w))
-		return 0;
+	stays = shielded(c, w, v.members == (int64_t)w->n) || (w->group != NULL && is_coming(w->group));
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
-		if (p->hold == 0 || p->state != CO_BOUND)
-			return 0; /* not yet bound: it cannot be evicted */
-		rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, leaves(p) }));
+		/* not yet bound: it cannot be evicted */
+		bool bound = p->hold != 0 && p->state == CO_BOUND;
+
+		rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound }));
 	}
 	for (size_t i = 0; i < c->members.n / 2; i++) { /* those that matter least first */
 		struct rf_evict_member m = c->members.at[i];
@@ -192,27 +206,41 @@ static int64_t allowed(const struct rf_core *c, const struct co_budget *b)
 		for (size_t k = 0; k < plan->n; k++) {
 			const struct co_pod *p = plan->go[k]->user;
 
-			n -= p != NULL && p->evicting && !p->deleting && in_budget(b, p);
+			n -= p != NULL && p->evicting && p->todo != CO_NOTHING && !p->deleting && in_budget(b, p);
 		}
 	}
 	return n;
+}
+
+/* One more of those that go: do its budgets leave it? */
+static bool one_may_go(struct rf_core *c, const struct co_pod *p)
+{
+	size_t labels = p->labels != NULL ? p->labels->n : 0;
+
+	for (size_t i = 0; i <= labels; i++) {
+		for (struct co_budget *b = co_budgets_of(c, p, i); b != NULL; b = b->next) {
+			if (!in_budget(b, p))
+				continue;
+			if (b->round != c->budget_round)
+				b->left = allowed(c, b);
+			b->round = c->budget_round;
+			if (--b->left < 0)
+				return false;
+		}
+	}
+	return true;
 }
 
 bool co_may_go(void *ctx, const struct rf_evict_member *const *go, size_t n)
 {
 	struct rf_core *c = ctx;
 
-	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->budgets, m)) != NULL;) {
-		const struct co_budget *b = m->value;
-		int64_t left = allowed(c, b);
+	c->budget_round++;
+	for (size_t i = 0; i < n && c->budgets.n > 0; i++) {
+		const struct co_pod *p = go[i]->user;
 
-		for (size_t i = 0; i < n; i++) {
-			const struct co_pod *p = go[i]->user;
-
-			/* one that is deleted is not among those that a budget protects */
-			left -= !go[i]->leaving && !p->deleting && in_budget(b, p);
-		}
-		if (left < 0 && left < allowed(c, b))
+		/* one that is deleted is not among those that a budget protects */
+		if (!go[i]->leaving && !p->deleting && !one_may_go(c, p))
 			return false;
 	}
 	return true;
@@ -251,6 +279,29 @@ static struct rf_evict_world world_of(struct rf_core *c)
 
 /* --- plans that are open ------------------------------------------------------------------------ */
 
+/* With those that were to go, and were not told yet or refused. */
+static bool enough_stay(const struct co_group *g)
+{
+	int64_t n = 0;
+
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
+		n += p->state == CO_BOUND && !(p->evicting && p->todo == CO_ASKED) && !(p->deleting && p->grace <= GRACE_MS);
+	return n >= g->min;
+}
+
+/* Others of its gang were told to go, and what is left of it is of no use. */
+static bool must_go(const struct co_pod *p)
+{
+	return p->whole && p->group != NULL && p->group->going > 0 && !enough_stay(p->group);
+}
+
+static void stays(struct rf_core *c, struct co_pod *p)
+{
+	p->evicting = p->whole = false;
+	if (p->group != NULL)
+		co_mark_group(c, p->group); /* it counts as one of them again */
+}
+
 void co_plan_drop(struct rf_core *c, struct co_plan *p)
 {
 	for (size_t i = 0; i < c->plans.n; i++) {
@@ -265,9 +316,9 @@ void co_plan_drop(struct rf_core *c, struct co_plan *p)
 	for (size_t i = 0; i < p->plan.n; i++) {
 		struct co_pod *v = p->plan.go[i]->user;
 
-		if (v == NULL || v->todo != CO_EVICT)
+		if (v == NULL || v->todo != CO_EVICT || must_go(v))
 			continue; /* what was not said yet need not be */
-		v->evicting = false;
+		stays(c, v);
 		co_todo(c, v, CO_NOTHING);
 	}
 	rf_arena_done(&p->a);
@@ -401,6 +452,50 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	all_back(c, v, c->plans.n);
 	rf_fleet_rollback(c->fleet, mark);
 	return good;
+}
+
+/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. */
+static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, int64_t sign)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct co_pod *p = plan->go[i]->user;
+		const struct co_work *w = p != NULL ? p->work : NULL;
+		struct rf_workload_view v;
+
+		if (w == NULL || w->w == NULL || !w->running)
+			continue;
+		rf_workload_view(w->w, &v);
+		if (v.members == (int64_t)w->n || p == w->first)
+			rf_takes_shift(c->queues, w->w, sign * (v.members == (int64_t)w->n ? 1 : v.members), c->now);
+	}
+}
+
+/* The books as they will be with all plans carried out, and back. */
+static void shift_plans(struct rf_core *c, int64_t sign)
+{
+	for (size_t i = 0; i < c->plans.n; i++) {
+		const struct co_work *w = c->plans.at[i]->work;
+
+		shift_victims(c, &c->plans.at[i]->plan, -sign);
+		rf_takes_shift(c->queues, w->w, sign * (w->alike ? RF_MAX(w->min, 1) : 1), c->now);
+	}
+}
+
+bool co_plans_spare(struct rf_core *c, const struct co_work *w)
+{
+	struct rf_workload_spec s;
+	struct rf_workload_view v;
+	struct co_charge ch;
+	bool enough = true;
+
+	rf_workload_view(w->w, &v);
+	co_spec(c, w, &ch, &s);
+	shift_plans(c, 1);
+	for (size_t i = 0; i < ch.n && enough; i++)
+		enough = rf_queues_room(c->queues, v.queue, ch.ask[i].resource, w->preemptible, c->now) >=
+			 ch.ask[i].amount * s.size;
+	shift_plans(c, -1);
+	return enough;
 }
 
 bool co_plan_take(struct rf_core *c, struct co_work *w)
@@ -543,23 +638,39 @@ static size_t find_candidates(struct rf_core *c, struct co_work **ret, size_t mo
 	return n;
 }
 
-static int64_t cards_of(const struct rf_evict_member *m)
+static bool goes_as_a_whole(const struct co_group *g)
 {
-	const struct co_pod *p = m->user;
+	int64_t stay = 0;
 
-	return p != NULL && p->shape != NULL ? p->shape->form->cards : 0; /* of some only a claim is left */
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
+		stay += p->state == CO_BOUND && !co_leaves(p);
+	return g->known && stay < g->min;
 }
 
-/* The small ones first: only the last may straddle what its queue is guaranteed. */
-static void small_first(struct rf_evict_plan *plan)
+/* With those that other plans took of it before. */
+static void note_whole(struct co_group *g)
 {
-	for (size_t i = 1; i < plan->n; i++) {
-		const struct rf_evict_member *m = plan->go[i];
-		size_t k = i;
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->state != CO_BOUND || !p->evicting || p->whole)
+			continue;
+		p->whole = true;
+		g->going += p->todo == CO_ASKED;
+	}
+}
 
-		for (; k > 0 && cards_of(plan->go[k - 1]) > cards_of(m); k--)
-			plan->go[k] = plan->go[k - 1];
-		plan->go[k] = m;
+static void note_gangs(struct rf_core *c, const struct rf_evict_plan *plan)
+{
+	const struct co_group *last = NULL;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		struct co_pod *v = plan->go[i]->user;
+
+		if (v == NULL || v->group == NULL || v->group == last || v->todo != CO_EVICT)
+			continue;
+		last = v->group; /* those of a gang are beside each other */
+		if (goes_as_a_whole(v->group))
+			note_whole(v->group);
+		co_mark_group(c, v->group);
 	}
 }
 
@@ -567,19 +678,19 @@ static void carry_out(struct rf_core *c, struct co_plan *p)
 {
 	int64_t grace = 0;
 
-	small_first(&p->plan);
 	for (size_t i = 0; i < p->plan.n; i++) {
 		struct co_pod *v = p->plan.go[i]->user;
 
 		if (v == NULL)
 			continue;
 		grace = RF_MAX(grace, RF_MIN(v->grace, GRACE_MS));
-		if (leaves(v))
+		if (co_leaves(v))
 			continue;
 		v->evicting = true;
 		v->by_priority = p->plan.by_priority;
 		co_todo(c, v, CO_EVICT);
 	}
+	note_gangs(c, &p->plan);
 	p->due = c->now + grace + LATE_MS;
 	wake_at(c, p->due);
 	rf_vec_push(&c->plans, p);
@@ -620,22 +731,6 @@ static int64_t cards_of_model(const struct rf_core *c, const struct rf_fleet_pla
 		cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
 			 n->slots[at->grants[i].card].model == m;
 	return cards;
-}
-
-/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. */
-static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, int64_t sign)
-{
-	for (size_t i = 0; i < plan->n; i++) {
-		const struct co_pod *p = plan->go[i]->user;
-		const struct co_work *w = p->work;
-		struct rf_workload_view v;
-
-		if (w == NULL || w->w == NULL || !w->running)
-			continue;
-		rf_workload_view(w->w, &v);
-		if (v.members == (int64_t)w->n || p == w->first)
-			rf_takes_shift(c->queues, w->w, sign * (v.members == (int64_t)w->n ? 1 : v.members), c->now);
-	}
 }
 
 /* Of which models the cards are is known only now: do the quotas of these leave so many, with the victims gone? */
@@ -758,9 +853,13 @@ int64_t co_plan_next(const struct rf_core *c)
 
 void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why)
 {
-	p->evicting = false;
 	co_todo(c, p, CO_NOTHING);
 	co_pause(c, p, why); /* half a gang is evicted again after it */
+	if (p->whole && p->group != NULL && p->group->going > 0)
+		p->group->going--;
+	if (must_go(p))
+		return;
+	stays(c, p);
 	for (size_t i = c->plans.n; i-- > 0;) {
 		struct co_plan *plan = c->plans.at[i];
 		struct co_work *w = plan->work;
@@ -773,6 +872,19 @@ void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why)
 		put_off(c, w);
 		co_plan_drop(c, plan);
 	}
+}
+
+void co_evict_again(struct rf_core *c, struct co_pod *p)
+{
+	struct rf_evict_member m = { .hold = p->hold, .user = p };
+	const struct rf_evict_member *go = &m;
+
+	if (!must_go(p))
+		stays(c, p);
+	else if (co_may_go(c, &go, 1))
+		co_todo(c, p, CO_EVICT);
+	else
+		co_pause(c, p, RF_LIT("its disruption budget is used up"));
 }
 
 struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause)

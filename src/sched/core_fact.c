@@ -20,6 +20,8 @@ static void free_node(struct rf_core *c, struct co_node *n)
 	for (size_t i = 0; i < n->n_slots; i++)
 		free(n->slots[i].name);
 	free(n->slots);
+	free(n->rack);
+	free(n->pool);
 	free(n->name);
 	free(n);
 }
@@ -45,6 +47,10 @@ void co_held(struct rf_core *c, struct co_node *n, int change)
 		n->handle = RF_FLEET_NONE; /* the fleet uses it for another */
 }
 
+static const enum rf_fleet_policy policies[] = { [RF_SCHED_FRAGMENTATION] = RF_FLEET_FRAG,
+						 [RF_SCHED_PACK] = RF_FLEET_PACK,
+						 [RF_SCHED_SPREAD] = RF_FLEET_SPREAD };
+
 static void send(struct rf_core *c, struct co_node *n)
 {
 	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX];
@@ -53,9 +59,13 @@ static void send(struct rf_core *c, struct co_node *n)
 				   .pods = n->pods,
 				   .cards = cards,
 				   .n_cards = n->n_slots,
-				   .cordoned = n->cordoned };
+				   .cordoned = n->cordoned,
+				   .rack = rf_str(n->rack) };
+	uintptr_t pool = n->pool != NULL ? (uintptr_t)rf_map_get(&c->pools, rf_str(n->pool)) : 0;
 	struct rf_err err;
 
+	v.pooled = pool != 0;
+	v.policy = pool != 0 ? policies[pool - 1] : RF_FLEET_FRAG;
 	for (size_t i = 0; i < n->n_slots; i++) {
 		const struct co_slot *s = &n->slots[i];
 
@@ -79,14 +89,31 @@ static void send(struct rf_core *c, struct co_node *n)
 static void mark_promised(struct rf_core *c, struct co_node *n)
 {
 	for (struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
-		if (p->state == CO_PROMISED)
+		if (p->state == CO_PROMISED || p->state == CO_BARRED)
 			co_mark(c, p);
 	}
+}
+
+/* True: it is another than before. */
+static bool set_label(char **at, const struct rf_sched_node *v, const char *key)
+{
+	struct rf_str value = RF_STR_EMPTY;
+
+	for (size_t i = 0; i < v->n_labels; i++) {
+		if (rf_str_is(v->labels[i].key, key))
+			value = v->labels[i].value;
+	}
+	if (*at != NULL ? rf_str_is(value, *at) : value.n == 0)
+		return false;
+	free(*at);
+	*at = value.n > 0 ? co_dup(value) : NULL;
+	return true;
 }
 
 void rf_core_put_node(struct rf_core *c, const struct rf_sched_node *v)
 {
 	struct co_node *n = co_node(c, v->name), was = *n;
+	bool moved = set_label(&n->rack, v, RF_RACK_LABEL);
 
 	CO_LOG(c, RF_LOG_NODE, .node = *v);
 	n->cpu = clamp(v->cpu_milli, RF_FLEET_CPU_MAX);
@@ -94,7 +121,8 @@ void rf_core_put_node(struct rf_core *c, const struct rf_sched_node *v)
 	n->pods = clamp(v->pods, INT32_MAX);
 	n->cordoned = v->cordoned || !v->ready;
 	n->there = true;
-	if (!was.there || was.cpu != n->cpu || was.memory != n->memory || was.pods != n->pods ||
+	moved = set_label(&n->pool, v, RF_POOL_LABEL) || moved;
+	if (!was.there || moved || was.cpu != n->cpu || was.memory != n->memory || was.pods != n->pods ||
 	    was.cordoned != n->cordoned)
 		send(c, n);
 	rf_wishes_put_node(c->wishes, n->handle, v);
@@ -127,6 +155,39 @@ void rf_core_del_node(struct rf_core *c, struct rf_str name)
 	c->capacity_stale = true;
 	co_tick(c);
 	free_node(c, n);
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+static void set_pool(struct rf_core *c, struct rf_str name, uintptr_t placement)
+{
+	if ((uintptr_t)rf_map_get(&c->pools, name) == placement)
+		return;
+	if (placement != 0)
+		(void)rf_map_set(&c->pools, name, (void *)placement); /* NOLINT: a number */
+	else
+		(void)rf_map_del(&c->pools, name);
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
+		struct co_node *n = m->value;
+
+		if (n->there && n->pool != NULL && rf_str_is(name, n->pool))
+			send(c, n);
+	}
+	c->usual_at = 0;
+	co_tick(c);
+}
+
+void rf_core_put_pool(struct rf_core *c, const struct rf_sched_pool *p)
+{
+	CO_LOG(c, RF_LOG_POOL, .pool = *p);
+	if (p->name.n > 0)
+		set_pool(c, p->name, (uintptr_t)p->placement + 1);
+}
+
+void rf_core_del_pool(struct rf_core *c, struct rf_str name)
+{
+	CO_LOG(c, RF_LOG_POOL, .del = true, .name = name);
+	set_pool(c, name, 0);
 }
 
 /* --- cards ------------------------------------------------------------------------------------ */

@@ -21,7 +21,7 @@ static int by_rank(const void *pa, const void *pb)
 struct roll {
 	struct co_pod **all;
 	size_t n;
-	size_t bound, promised, placed, ready, in_work;
+	size_t bound, promised, placed, ready, whole;
 };
 
 /* Waits for its group only, not for something that bars it alone. */
@@ -43,6 +43,7 @@ static void call_roll(const struct co_group *g, struct rf_arena *a, struct roll 
 		r->placed += p->state == CO_PLACED || (p->state == CO_PROMISED && p->todo == CO_ASKED) ||
 			     (p->state == CO_BARRED && p->seat != NULL && p->bar == CO_BAR_PAUSE);
 		r->ready += is_ready(p);
+		r->whole += p->whole;
 	}
 	if (r->n > 1)
 		qsort(r->all, r->n, sizeof(*r->all), by_rank);
@@ -68,13 +69,101 @@ static bool to_join(const struct co_pod *p, const struct co_work *gang)
 {
 	if (p->seat == NULL)
 		return false;
-	return p->work == NULL || (p->work->running && p->work != gang && p->state == CO_BOUND);
+	return p->work == NULL || (p->work->running && p->work != gang && p->state == CO_BOUND && !co_leaves(p));
 }
 
-static void charge_members(struct rf_core *c, struct co_group *g, const struct roll *r)
+/* Members that are unlike each other are one in the books, of which no part can be taken off: who leaves is charged by
+ * itself, so that the rest is judged without it. */
+static void let_leave(struct rf_core *c, struct co_work *w)
+{
+	struct co_pod **at = &w->first, *leaving = NULL;
+	struct rf_workload_view v;
+	size_t n = 0;
+
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next)
+		n += co_leaves(p);
+	if (n == 0 || n == w->n || w->w == NULL)
+		return;
+	rf_workload_view(w->w, &v);
+	if (v.members == (int64_t)w->n)
+		return;
+	while (*at != NULL) {
+		struct co_pod *p = *at;
+
+		if (!co_leaves(p)) {
+			at = &p->work_next;
+			continue;
+		}
+		*at = p->work_next;
+		p->work_next = leaving;
+		leaving = p;
+	}
+	w->n -= n;
+	co_work_run(c, w);
+	while (leaving != NULL) {
+		struct co_pod *p = leaving;
+
+		leaving = p->work_next;
+		p->work_next = NULL;
+		co_run_alone(c, p);
+	}
+}
+
+static int64_t began(const struct rf_core *c, const struct co_pod *p)
+{
+	return p->started > 0 ? RF_MIN(p->started, c->now) : c->now;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Since when it is whole, as far as those tell that are there; 0: it is not. */
+static int64_t whole_since(const struct rf_core *c, const struct co_group *g, const struct co_work *w, const struct roll *r,
+			   struct rf_arena *a)
+{
+	int64_t *at;
+	size_t n = 0;
+
+	if (w != NULL)
+		return g->was_whole ? w->started : 0;
+	if (!g->known || g->min < 1 || (int64_t)r->bound < g->min)
+		return 0;
+	at = rf_arena_array(a, int64_t, r->bound);
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->all[i]->state == CO_BOUND && !r->all[i]->deleting)
+			at[n++] = began(c, r->all[i]);
+	}
+	qsort(at, n, sizeof(*at), by_number);
+	return at[g->min - 1];
+}
+
+/* Who comes when the gang is whole does not make its minimum run time longer: until its own is over it is by itself. */
+static bool is_alone(struct rf_core *c, struct co_pod *p, int64_t whole)
+{
+	int64_t until = began(c, p) + co_min_run(p);
+
+	p->late = whole > 0 && p->state == CO_BOUND && began(c, p) > whole;
+	if (!p->late || until <= c->now)
+		return false;
+	if (p->again_ms == 0) {
+		p->again_ms = until;
+		rf_vec_push(&c->paused, p);
+		c->wake_ms = RF_MIN(c->wake_ms, until);
+	}
+	if (p->work == NULL)
+		co_run_alone(c, p);
+	return true;
+}
+
+static void charge_members(struct rf_core *c, struct co_group *g, const struct roll *r, struct rf_arena *a)
 {
 	struct co_work *w = gang_of(g);
 	struct co_pod **last = w != NULL ? &w->first : NULL;
+	int64_t whole = whole_since(c, g, w, r, a);
 	bool any = false;
 
 	while (last != NULL && *last != NULL)
@@ -82,7 +171,7 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 	for (size_t i = 0; i < r->n; i++) {
 		struct co_pod *p = r->all[i];
 
-		if (!to_join(p, w))
+		if (!to_join(p, w) || is_alone(c, p, whole))
 			continue;
 		if (p->work != NULL)
 			co_work_leave(c, p); /* others in it may only be promised: they stay charged */
@@ -96,11 +185,14 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 		p->work = w;
 		p->work_next = NULL;
 		w->n++;
-		w->started = RF_MAX(w->started, p->started > 0 ? RF_MIN(p->started, c->now) : c->now);
+		if (!p->late)
+			w->started = RF_MAX(w->started, began(c, p));
 		any = true;
 	}
 	if (any)
 		co_work_run(c, w);
+	if (w != NULL)
+		let_leave(c, w);
 }
 
 /* --- what waits ------------------------------------------------------------------------------- */
@@ -325,7 +417,9 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 		r.all[i]->ghost = false; /* nothing is on its way any more */
 		co_mark(c, r.all[i]);
 	}
-	charge_members(c, g, &r);
+	charge_members(c, g, &r, &a);
+	if (r.whole == 0)
+		g->going = 0;
 	if (!g->known) {
 		drop_work(c, g);
 		bar_ready(c, &r, CO_BAR_GROUP);

@@ -243,6 +243,7 @@ static void set_shape(struct rf_core *c, struct co_pod *p, const struct rf_sched
 	p->reseat = p->reseat || p->hold != 0;
 	co_shape_drop(c, p->shape);
 	p->shape = s;
+	c->reshaped++;
 }
 
 /* The namespace's tenant is known now, or another: from what was kept, where it was. */
@@ -366,6 +367,7 @@ void co_pod_free(struct rf_core *c, struct co_pod *p)
 	if (p->wished && p->seat != NULL && p->seat->there)
 		rf_wish_off(c->wishes, p->shape->wish, p->seat->handle);
 	co_shape_drop(c, p->shape);
+	c->reshaped++;
 	co_labels_drop(c, p->labels);
 	free(p->blob);
 	free(p->raw);

@@ -56,6 +56,7 @@ struct co_node {
 	bool cordoned;	     /* or not ready */
 	uint32_t handle;     /* RF_FLEET_NONE: not in the fleet */
 	int64_t cpu, memory, pods;
+	char *rack, *pool; /* by its labels; NULL: none */
 	struct co_slot *slots;
 	size_t n_slots;
 	struct co_pod *pods_here;     /* seated */
@@ -71,6 +72,7 @@ struct co_tenant {
 	enum rf_isolation level;
 	int64_t weight, cards, bytes;
 	size_t n_waiting;
+	uint64_t n_asking; /* pods that ask for cards, while co_usual looks */
 };
 
 struct co_ns {
@@ -117,6 +119,7 @@ struct co_form {
 	bool one_island;
 	int64_t cards, bytes, milli, slices; /* sums */
 	const char *bad; /* it cannot be asked for, and why; "": too many devices */
+	uint64_t usual;	 /* weight, while co_usual looks */
 	struct co_part *parts;
 	size_t n_parts;
 	/* For the models as known at `stamp`. */
@@ -222,6 +225,8 @@ struct co_pod {
 	uint8_t state, todo, bar, waits; /* waits: 0 no, 1 fresh, 2 told */
 	bool known, ended, deleting, daemon, pinned, gated, dirty, reown;
 	bool evicting, by_priority; /* EVICT was said, or is to be */
+	bool late;  /* came to its gang when that was whole */
+	bool whole; /* ... and its gang goes with it, for what would stay is too little */
 	/* It went while its commit was on its way: should that fail in its name, the others are to hear of it. */
 	bool ghost;
 	const struct co_work *commit; /* to compare with only */
@@ -277,6 +282,7 @@ struct co_group {
 	bool mending; /* only promises are there of it, and what is missing is to be tried */
 	bool tried;   /* it was, in vain */
 	size_t have; /* pods that could start, as of the last look */
+	size_t going; /* it goes as a whole: so many evictions were said, and not refused */
 };
 
 /* What the queues know as one workload. */
@@ -301,6 +307,9 @@ struct co_work {
 struct co_budget {
 	struct rf_arena a;
 	struct rf_sched_budget v;
+	struct co_budget *next; /* of those that speak of the same label, or of no single one */
+	uint64_t round;		/* of the question in which `left` was counted */
+	int64_t left;
 };
 
 struct co_flight { /* of a queue: charged for what is decided and not written yet */
@@ -356,6 +365,8 @@ struct rf_core {
 	RF_VEC(char *) resources; /* names by number */
 	uint32_t n_tenants, n_trusts;
 	uint64_t n_shapes;
+	struct rf_map pools;	      /* name -> placement, one more */
+	uint64_t reshaped, usual_at; /* counts pods that came, changed what they ask, or went; co_usual looks then */
 
 	/* Marked, to be settled. */
 	RF_VEC(struct co_pod *) dirty;
@@ -376,6 +387,7 @@ struct rf_core {
 	bool unfinished;  /* not all that may start was tried */
 	size_t looked;	  /* nodes, for reasons, in this call */
 	int64_t spoke_ms; /* when there was time for reasons */
+	int64_t placed_ms; /* when a place was said last; 0: never */
 	uint64_t ticks, swept; /* counts what may change a reason */
 	int64_t swept_ms, sweep_ms; /* when it began, and goes on */
 
@@ -403,6 +415,10 @@ struct rf_core {
 	bool min_runs;	   /* somebody has a minimum run time */
 	size_t n_waits;
 
+	struct rf_map budget_of;	/* namespace, label and value -> the first such budget */
+	struct co_budget *budget_any;	/* the first of those that are in no such list */
+	bool budgets_listed;		/* these lists are right */
+	uint64_t budget_round;
 	struct rf_buf scratch;
 	void (*line)(void *ctx, struct rf_str line);
 	void *line_ctx;
@@ -437,6 +453,8 @@ void co_held(struct rf_core *c, struct co_node *n, int change);		     /* holds o
 
 void co_queues_settle(struct rf_core *c);
 void co_space_maybe_free(struct rf_core *c, struct co_ns *s);
+/* The budgets that may concern such a pod: of its i-th label, and behind the last label those of no single one. */
+struct co_budget *co_budgets_of(struct rf_core *c, const struct co_pod *p, size_t i);
 
 /* --- core_form.c: what pods ask for ----------------------------------------------------------- */
 
@@ -447,6 +465,10 @@ void co_labels_drop(struct rf_core *c, struct co_labels *l);
 /* The fleet's ask of such a pod, without its class. models: those that quotas leave. False: no model does. */
 bool co_ask(struct rf_core *c, struct co_shape *s, uint64_t models, struct rf_fleet_ask *ret);
 struct rf_fleet_owner co_owner(const struct co_ns *ns, bool daemon);
+
+/* --- core_usual.c ----------------------------------------------------------------------------- */
+
+void co_usual(struct rf_core *c); /* tells the fleet what is usually asked, if that may be something else by now */
 
 /* --- core_pod.c ------------------------------------------------------------------------------- */
 
@@ -557,6 +579,7 @@ struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a, ui
 
 /* --- core_evict.c ----------------------------------------------------------------------------- */
 
+bool co_leaves(const struct co_pod *p); /* by itself or because it was evicted: its place is free soon */
 void co_plan_drop(struct rf_core *c, struct co_plan *p);
 void co_plans_forget(struct rf_core *c, struct co_pod *victim); /* it is gone */
 void co_fly(struct rf_core *c, struct co_pod *p); /* it was placed */
@@ -565,9 +588,11 @@ int64_t co_plan_next(const struct rf_core *c);
 /* May these seats be taken without making somebody's plan impossible? */
 bool co_plan_take(struct rf_core *c, struct co_work *w); /* the very places of its plan; false: some seats may be taken */
 bool co_plans_allow(struct rf_core *c, const struct co_work *w);
+bool co_plans_spare(struct rf_core *c, const struct co_work *w); /* and with what quotas leave then? */
 void co_plans_hide(struct rf_core *c, const struct co_work *w); /* inside a mark: their nodes are not to be had */
 bool co_plan_failed(struct rf_core *c, struct co_work *w);	 /* it was refused although all are gone */
 void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
+void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
 bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
 struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
 

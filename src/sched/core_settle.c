@@ -281,9 +281,17 @@ static void vacate(struct rf_core *c, struct co_pod *p)
 		co_mark_group(c, p->group);
 	co_work_leave(c, p);
 	co_seat(c, p, NULL);
-	p->evicting = false;
+	p->evicting = p->whole = p->late = false;
 	p->reown = p->reseat = false;
 	co_todo(c, p, CO_NOTHING);
+}
+
+/* Its queue is gone: charged elsewhere, wherever it is on its way. */
+static void recharge(struct rf_core *c, struct co_pod *p)
+{
+	if (p->respec && p->work != NULL && p->work->running)
+		co_work_run(c, p->work);
+	p->respec = false;
 }
 
 /* A decision is on its way, and its claim may exist already although nobody has told of it. */
@@ -295,17 +303,20 @@ static bool in_flight(const struct co_pod *p)
 static void settle_bound(struct rf_core *c, struct co_pod *p)
 {
 	settle_seat(c, p, p->node);
-	if (p->work != NULL && p->started > p->work->started && p->started <= c->now) {
-		p->work->started = p->started; /* of a gang: when the last of it did */
+	if (p->work != NULL && p->started > p->work->started && p->started <= c->now && !p->late) {
+		p->work->started = p->started; /* of a gang: when the last of those did that made it */
 		if (p->work->w != NULL)
 			rf_workload_began(p->work->w, p->started);
 	}
-	if (p->state != CO_BOUND)
+	if (p->state != CO_BOUND) {
 		rf_takes_news(c->queues); /* it may go like all that ran before, as after a restart */
+		p->fails = 0;
+	}
 	co_state(c, p, CO_BOUND);
-	p->fails = 0;
 	if (!p->evicting)
 		co_todo(c, p, CO_NOTHING);
+	else if (p->todo == CO_NOTHING && p->again_ms == 0 && !p->deleting)
+		co_evict_again(c, p);
 }
 
 static void settle_promised(struct rf_core *c, struct co_pod *p)
@@ -376,6 +387,8 @@ static bool settle_pod(struct rf_core *c, struct co_pod *p)
 {
 	if (p->reown && p->raw != NULL)
 		co_reshape(c, p);
+	if (p->state == CO_PLACED)
+		recharge(c, p);
 	if (!p->known || p->ended) {
 		if (in_flight(p))
 			return false;
@@ -494,6 +507,7 @@ void co_settle(struct rf_core *c)
 	}
 	co_limbo(c);
 	co_capacity(c);
+	co_usual(c);
 	if (c->freed != 0)
 		rf_queues_changed(c->queues, c->freed);
 	c->freed = 0;

@@ -297,6 +297,22 @@ static void own_queue(struct rf_core *c, struct co_tenant *t, bool own)
 	q->holds = false;
 }
 
+/* Where it was refused it may go now: what it asks for is another although the fleet is the same. */
+static void regrade(struct rf_core *c, const struct co_tenant *t)
+{
+	rf_fleet_regrade(c->fleet, t->id, t->trust, t->level);
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->shapes, m)) != NULL;) {
+		struct co_shape *s = m->value;
+
+		if (s->tenant != t)
+			continue;
+		s->refused = false;
+		s->planned = 0;
+		free(s->why);
+		s->why = NULL;
+	}
+}
+
 void rf_core_put_tenant(struct rf_core *c, const struct rf_tenant *v)
 {
 	struct co_tenant *t = co_tenant(c, v->name);
@@ -308,7 +324,7 @@ void rf_core_put_tenant(struct rf_core *c, const struct rf_tenant *v)
 	t->weight = v->queue_weight;
 	t->cards = v->quota_gpus;
 	t->bytes = v->quota_gpu_memory;
-	rf_fleet_regrade(c->fleet, t->id, t->trust, t->level);
+	regrade(c, t);
 	own_queue(c, t, true);
 	c->freed = ~UINT64_C(0);
 	mark_waiting(c, t);
@@ -322,9 +338,9 @@ void rf_core_del_tenant(struct rf_core *c, struct rf_str name)
 	if (t == NULL || !t->known)
 		return;
 	t->known = false;
-	t->level = RF_ISOLATION_NODE;
+	t->level = RF_MIN(t->level, RF_ISOLATION_NODE); /* no less than it had; see co_tenant */
 	t->trust = 0;
-	rf_fleet_regrade(c->fleet, t->id, 0, t->level);
+	regrade(c, t);
 	own_queue(c, t, false);
 	mark_waiting(c, t);
 }
@@ -421,6 +437,7 @@ void rf_core_put_budget(struct rf_core *c, const struct rf_sched_budget *v)
 	b->v.name = rf_arena_str(&b->a, v->name);
 	b->v.labels = copy_term(&b->a, &v->labels);
 	free_budget(rf_map_set(&c->budgets, ns_key(c, v->ns, v->name), b));
+	c->budgets_listed = false;
 	co_tick(c);
 }
 
@@ -428,5 +445,57 @@ void rf_core_del_budget(struct rf_core *c, struct rf_str ns, struct rf_str name)
 {
 	CO_LOG(c, RF_LOG_BUDGET, .del = true, .ns = ns, .name = name);
 	free_budget(rf_map_del(&c->budgets, ns_key(c, ns, name)));
+	c->budgets_listed = false;
 	co_tick(c);
+}
+
+/* Should two labels ever have one key, who asks finds a budget that is not meant, and sees that. */
+static struct rf_str label_key(struct rf_core *c, struct rf_str ns, struct rf_str key, struct rf_str value)
+{
+	rf_buf_clear(&c->scratch);
+	rf_buf_add(&c->scratch, ns);
+	rf_buf_add(&c->scratch, RF_LIT("//"));
+	rf_buf_add(&c->scratch, key);
+	rf_buf_add(&c->scratch, RF_LIT("//"));
+	rf_buf_add(&c->scratch, value);
+	return rf_buf_str(&c->scratch);
+}
+
+static const struct rf_sched_match *one_label(const struct co_budget *b)
+{
+	for (size_t i = 0; i < b->v.labels.n; i++) {
+		const struct rf_sched_match *m = &b->v.labels.all[i];
+
+		if (m->op == RF_SCHED_IN && m->n_values == 1)
+			return m;
+	}
+	return NULL;
+}
+
+static void list_budgets(struct rf_core *c)
+{
+	rf_map_clear(&c->budget_of);
+	c->budget_any = NULL;
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->budgets, s)) != NULL;) {
+		struct co_budget *b = s->value;
+		const struct rf_sched_match *m = one_label(b);
+
+		b->next = c->budget_any;
+		if (m != NULL)
+			b->next = rf_map_set(&c->budget_of, label_key(c, b->v.ns, m->key, m->values[0]), b);
+		else
+			c->budget_any = b;
+	}
+	c->budgets_listed = true;
+}
+
+struct co_budget *co_budgets_of(struct rf_core *c, const struct co_pod *p, size_t i)
+{
+	if (!c->budgets_listed)
+		list_budgets(c);
+	if (p->labels == NULL || i >= p->labels->n)
+		return c->budget_any;
+	if (c->budget_of.n == 0)
+		return NULL;
+	return rf_map_get(&c->budget_of, label_key(c, rf_str(p->ns->name), p->labels->at[i].key, p->labels->at[i].value));
 }

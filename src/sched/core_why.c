@@ -213,7 +213,8 @@ static const struct {
 	[RF_WISH_SPREAD] = { "that its topology spread rules out", "change the spread or wait" },
 }, fleet_words[RF_FLEET_UNFITS] = {
 	[RF_FLEET_CORDONED] = { "cordoned or not ready", "uncordon a node or wait until one is ready" },
-	[RF_FLEET_ISOLATION] = { "with others on it or on its cards who may not meet this tenant", "wait until their pods have ended or add a node" },
+	[RF_FLEET_NO_RACK] = { "in no rack, while this tenant's isolation is rack", "label the nodes with " RF_RACK_LABEL },
+	[RF_FLEET_ISOLATION] = { "with others on it, on its cards or in its rack who may not meet this tenant", "wait until their pods have ended or add a node" },
 	[RF_FLEET_NO_PODS] = { "with no room for another pod", "wait until a pod has ended" },
 	[RF_FLEET_NO_CPU] = { "without enough CPU", "lower requests.cpu or wait until a pod has ended" },
 	[RF_FLEET_NO_MEMORY] = { "without enough memory", "lower requests.memory or wait until a pod has ended" },

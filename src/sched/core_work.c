@@ -204,6 +204,16 @@ static bool preemptible(const struct co_pod *p)
 	return !co_pinned(p);
 }
 
+/* That of its most important member: a gang goes as a whole, and each of them must be less than what it goes for. */
+static int32_t priority_of(const struct co_work *w)
+{
+	int32_t most = w->first->priority;
+
+	for (const struct co_pod *p = w->first->work_next; p != NULL; p = p->work_next)
+		most = RF_MAX(most, p->priority);
+	return most;
+}
+
 static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 {
 	const struct co_pod *p = w->first;
@@ -215,7 +225,7 @@ static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 		return;
 	}
 	s->id = co_number(p->uid);
-	s->priority = p->priority;
+	s->priority = priority_of(w);
 	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
 	s->preemptible = preemptible(p);
 	for (; p != NULL; p = p->work_next) /* as long as any of them may run */
@@ -288,7 +298,7 @@ static void ranks(struct rf_core *c, struct co_work *w)
 	if (w->queue == NULL || w->first == NULL || w->ranked || !preemptible(w->first))
 		return;
 	c->min_runs = c->min_runs || co_min_run(w->first) > 0;
-	w->rank = w->first->priority;
+	w->rank = priority_of(w);
 	rank(w, 1);
 }
 
@@ -501,6 +511,7 @@ struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_
 	s.ask = ch.ask;
 	s.n_ask = ch.n;
 	s.shape = alike ? first->shape->id : ++c->n_shapes;
+	s.one_place = alike;
 	q = co_queue_of(c, first, &bad);
 	at = q != NULL ? q->at : rf_queues_find(c->queues, CO_CLUSTER);
 	if (ch.full || rf_queues_submit(c->queues, at, &s, &w->w, err) < 0) {

@@ -13,7 +13,8 @@
 #define ALL_MAX 512	/* with more units, taking everything is not tried */
 #define PROOFS_MAX 5000 /* of one plan */
 
-enum { LEAVING = 1, RECLAIM = 2, PRIORITY = 4 };
+/* LOST: goes, nobody knows when (a claim on a node that is gone). Its queue is judged without it, and nothing counts on it. */
+enum { LEAVING = 1, RECLAIM = 2, PRIORITY = 4, LOST = 8 };
 
 struct member {
 	struct rf_evict_member v;
@@ -115,6 +116,11 @@ static void unlift_member(struct search *s, const struct member *m)
 		s->world->back(s->world->ctx, &m->v);
 }
 
+static bool is_leaving(const struct unit *u)
+{
+	return u->kind == LEAVING || u->kind == LOST;
+}
+
 /* Only the members on this node; RF_FLEET_NONE: all. */
 static void lift_on(struct search *s, struct unit *u, uint32_t node)
 {
@@ -122,7 +128,7 @@ static void lift_on(struct search *s, struct unit *u, uint32_t node)
 		if (node == RF_FLEET_NONE || s->members.at[u->at + i].node == node)
 			lift_member(s, &s->members.at[u->at + i]);
 	rf_takes_take(s->takes, u->take, u->charged);
-	s->n_staying -= u->kind == LEAVING;
+	s->n_staying -= is_leaving(u);
 	u->gone = true;
 }
 
@@ -132,7 +138,7 @@ static void unlift_on(struct search *s, struct unit *u, uint32_t node)
 		if (node == RF_FLEET_NONE || s->members.at[u->at + i].node == node)
 			unlift_member(s, &s->members.at[u->at + i]);
 	rf_takes_back(s->takes, u->take, u->charged);
-	s->n_staying += u->kind == LEAVING;
+	s->n_staying += is_leaving(u);
 	u->gone = false;
 }
 
@@ -178,7 +184,7 @@ static void charge_leaving(struct search *s, bool gone)
 	for (size_t i = 0; i < s->units.n; i++) {
 		const struct unit *u = &s->units.at[i];
 
-		if (u->kind != LEAVING || u->gone)
+		if (!is_leaving(u) || u->gone)
 			continue;
 		if (gone)
 			rf_takes_take(s->takes, u->take, u->charged);
@@ -200,6 +206,53 @@ static bool may_take(struct search *s, const struct unit *u)
 	ok = rf_takes_may(s->takes, u->take, u->charged);
 	charge_leaving(s, false);
 	return ok;
+}
+
+/* --- the order in which they go ----------------------------------------------------------------- */
+
+/* Which of these can go when all the others have? In the books they are gone; it is put back there. Those of one gang
+ * are beside each other, in their order, and stay so. */
+static bool put_one_last(struct search *s, uint32_t *units, size_t n)
+{
+	for (size_t i = n; i-- > 0;) {
+		const struct unit *u = &s->units.at[units[i]];
+		uint32_t unit = units[i];
+
+		if (i + 1 < n && s->units.at[units[i + 1]].take == u->take)
+			continue;
+		rf_takes_back(s->takes, u->take, u->charged);
+		if (rf_takes_may(s->takes, u->take, u->charged)) {
+			memmove(&units[i], &units[i + 1], (n - i - 1) * sizeof(*units));
+			units[n - 1] = unit;
+			return true;
+		}
+		rf_takes_take(s->takes, u->take, u->charged);
+	}
+	return false;
+}
+
+/* Sorts units, none of which leaves anyway, so that each may be taken when those before it are gone. What may go when
+ * more is gone may go sooner, too: so it is found from the end. False: there is no such order. In the books all of them
+ * are in place, or all are gone: as_gone. */
+static bool put_in_order(struct search *s, uint32_t *units, size_t n, bool as_gone)
+{
+	size_t left = n;
+
+	for (size_t i = 0; i < n && !as_gone; i++)
+		rf_takes_take(s->takes, s->units.at[units[i]].take, s->units.at[units[i]].charged);
+	charge_leaving(s, true);
+	while (left > 0 && put_one_last(s, units, left))
+		left--;
+	charge_leaving(s, false);
+	for (size_t i = as_gone ? left : 0; i < (as_gone ? n : left); i++) {
+		const struct unit *u = &s->units.at[units[i]];
+
+		if (as_gone)
+			rf_takes_take(s->takes, u->take, u->charged);
+		else
+			rf_takes_back(s->takes, u->take, u->charged);
+	}
+	return left == 0;
 }
 
 /* --- disruption budgets ------------------------------------------------------------------------ */
@@ -724,29 +777,20 @@ static bool is_closed(const struct search *s, const uint32_t *units, size_t n, u
 	return true;
 }
 
-static uint32_t cards_of(const struct search *s, uint32_t unit)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < s->units.at[unit].n; i++)
-		n += s->members.at[s->units.at[unit].at + i].cards;
-	return n;
-}
-
-/* All are in place. The small ones go first: what is larger than what may be taken can only be the last. */
+/* All are in place; false: these may not go, and none did. */
 static bool put_some(struct search *s, const uint32_t *units, size_t n, unsigned bits)
 {
-	while (bits != 0) {
-		size_t best = n;
+	uint32_t some[EXHAUSTIVE];
+	size_t k = 0;
 
-		for (size_t i = 0; i < n; i++)
-			if ((bits >> i & 1) && (best == n || cards_of(s, units[i]) < cards_of(s, units[best])))
-				best = i;
-		if (!may_take(s, &s->units.at[units[best]]))
-			return false;
-		put(s, units[best], true);
-		bits &= ~(1u << best);
-	}
+	for (size_t i = 0; i < n; i++)
+		if ((bits >> i & 1) && s->units.at[units[i]].kind != LEAVING)
+			some[k++] = units[i];
+	if (!put_in_order(s, some, k, false))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (bits >> i & 1)
+			put(s, units[i], true);
 	return true;
 }
 
@@ -768,7 +812,6 @@ static bool try_all(struct search *s, const uint32_t *units, size_t n)
 		for (unsigned bits = 1; bits < 1u << n; bits++) {
 			if (weight(bits, leaving) != w || !is_closed(s, units, n, bits))
 				continue;
-			/* what may go depends on what went before, so each starts from nothing */
 			for (size_t i = n; i-- > 0;)
 				put(s, units[i], false);
 			if (put_some(s, units, n, bits) && within_budget(s) && fits(s))
@@ -892,13 +935,13 @@ static void add_unit(struct search *s, const struct rf_take *k, uint32_t take, s
 			  .n = (uint32_t)(s->members.n - at),
 			  .first = first,
 			  .charged = (uint32_t)RF_MAX(charged, 0),
-			  .tier = kind == LEAVING ? 0 : k->tier + 1,
+			  .tier = kind == LEAVING || kind == LOST ? 0 : k->tier + 1,
 			  .kind = kind };
 
 	for (size_t i = at; i < s->members.n; i++)
 		s->members.at[i].unit = unit;
 	rf_vec_push(&s->units, u);
-	s->n_staying += kind == LEAVING;
+	s->n_staying += kind == LEAVING || kind == LOST;
 }
 
 static void add_member(struct search *s, const struct rf_evict_member *v)
@@ -921,6 +964,14 @@ static size_t count_leaving(const struct rf_evict_member *v, size_t n)
 	return leaving;
 }
 
+static bool any_stays(const struct rf_evict_member *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].stays && !v[i].leaving)
+			return true;
+	return false;
+}
+
 /* Members that the books know as one, because they are unlike each other, go together; what they are charged goes with
  * the last of them. */
 static void add_work(struct search *s, const struct rf_take *k, uint32_t take)
@@ -937,9 +988,9 @@ static void add_work(struct search *s, const struct rf_take *k, uint32_t take)
 		at = s->members.n;
 		add_member(s, &v[i]);
 		left--;
-		add_unit(s, k, take, at, (uint32_t)s->units.n, LEAVING, alike ? 1 : leaving == n && left == 0 ? k->members : 0);
+		add_unit(s, k, take, at, (uint32_t)s->units.n, v[i].user != NULL ? LEAVING : LOST, alike ? 1 : leaving == n && left == 0 ? k->members : 0);
 	}
-	if (k->kind == RF_TAKE_NEVER || leaving == n)
+	if (k->kind == RF_TAKE_NEVER || leaving == n || any_stays(v, n))
 		return;
 	first = (uint32_t)s->units.n;
 	if (alike && n - leaving > (size_t)k->min)
@@ -1101,26 +1152,38 @@ static void search_done(struct search *s)
 
 /* --- the plan ------------------------------------------------------------------------------------ */
 
-static void list_go(const struct search *s, struct rf_arena *a, struct rf_evict_plan *ret)
+static void add_go(const struct search *s, const struct unit *u, struct rf_arena *a, struct rf_evict_plan *ret)
 {
-	struct rf_evict_member *copies;
-	size_t n = 0;
+	struct rf_evict_member *copies = rf_arena_array(a, struct rf_evict_member, u->n);
 
-	for (size_t i = 0; i < s->units.n; i++)
-		n += s->units.at[i].gone ? s->units.at[i].n : 0;
-	copies = rf_arena_array(a, struct rf_evict_member, n);
-	*ret = (struct rf_evict_plan){ .go = rf_arena_array(a, const struct rf_evict_member *, n),
-				       .potential = rf_takes_potential(s->takes) };
-	for (size_t i = 0; i < s->units.n; i++) {
-		const struct unit *u = &s->units.at[i];
-
-		for (uint32_t k = 0; u->gone && k < u->n; k++) {
-			copies[ret->n] = s->members.at[u->at + k].v;
-			ret->go[ret->n] = &copies[ret->n];
-			ret->n++;
-		}
-		ret->by_priority = ret->by_priority || (u->gone && u->kind == PRIORITY);
+	for (uint32_t k = 0; k < u->n; k++) {
+		copies[k] = s->members.at[u->at + k].v;
+		ret->go[ret->n++] = &copies[k];
 	}
+	ret->by_priority = ret->by_priority || u->kind == PRIORITY;
+}
+
+/* False: there is no order in which they may go. */
+static bool list_go(struct search *s, struct rf_arena *a, struct rf_evict_plan *ret)
+{
+	uint32_t *units = rf_arena_array(a, uint32_t, RF_MAX(s->units.n, 1));
+	size_t n = 0, members = 0;
+
+	for (uint32_t i = 0; i < s->units.n; i++) {
+		members += s->units.at[i].gone ? s->units.at[i].n : 0;
+		if (s->units.at[i].gone && s->units.at[i].kind != LEAVING)
+			units[n++] = i;
+	}
+	*ret = (struct rf_evict_plan){ .go = rf_arena_array(a, const struct rf_evict_member *, RF_MAX(members, 1)),
+				       .potential = rf_takes_potential(s->takes) };
+	for (size_t i = 0; i < s->units.n; i++)
+		if (s->units.at[i].gone && s->units.at[i].kind == LEAVING)
+			add_go(s, &s->units.at[i], a, ret);
+	if (!put_in_order(s, units, n, true))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		add_go(s, &s->units.at[units[i]], a, ret);
+	return true;
 }
 
 /* Exactly what the plan says, from the fleet as it is: these are gone and scrubbed, the gang is placed. */
@@ -1182,9 +1245,7 @@ bool rf_evict_plan(const struct rf_evict_world *world, struct rf_workload *w, co
 	rf_takes_beside(s.takes, world->beside, world->n_beside);
 	set_up(&s);
 	mark = rf_fleet_mark(s.f);
-	ok = search(&s);
-	if (ok)
-		list_go(&s, a, ret);
+	ok = search(&s) && list_go(&s, a, ret);
 	put_all_back(&s);
 	rf_fleet_rollback(s.f, mark);
 	if (ok) {

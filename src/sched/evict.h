@@ -13,8 +13,9 @@
 
 struct rf_evict_member {
 	uint64_t hold;
-	void *user;   /* the caller's pod */
+	void *user;   /* the caller's pod; NULL, and leaving: nobody knows when it goes */
 	bool leaving; /* is being deleted already: its place counts as free soon, at no cost */
+	bool stays;   /* cannot be taken now, and none of its work with it that does not leave */
 };
 
 /* What the planner needs of the caller. */
@@ -38,7 +39,8 @@ struct rf_evict_world {
 };
 
 struct rf_evict_plan {
-	const struct rf_evict_member **go; /* in the arena, copies; those that leave anyway are among them */
+	/* In the arena, copies: those that leave anyway, then the others so that each may go when those before it went. */
+	const struct rf_evict_member **go;
 	size_t n;
 	struct rf_fleet_place *places; /* where the gang's first members then go, its minimum */
 	size_t n_places;

@@ -32,8 +32,16 @@ void rf_fleet_free(struct rf_fleet *f)
 	for (size_t i = 0; i < f->nodes.n; i++) {
 		free(f->nodes.at[i].cards);
 		free(f->nodes.at[i].levels);
-		rf_vec_done(&f->nodes.at[i].guests);
+		rf_vec_done(&f->nodes.at[i].guests.all);
 	}
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&f->racks, s)) != NULL;) {
+		struct rack *r = s->value;
+
+		rf_vec_done(&r->nodes);
+		rf_vec_done(&r->guests.all);
+		free(r);
+	}
+	rf_map_done(&f->racks);
 	for (size_t i = 0; i < f->holds.n; i++)
 		free(f->holds.at[i].grants);
 	for (size_t i = 0; i < f->classes.n; i++)
@@ -192,6 +200,31 @@ static void set_levels(struct rf_fleet *f, uint32_t node, struct levels *was, st
 	*was = now;
 }
 
+/* How many untouched cards it offers, whoever may have them. */
+static void show(struct rf_fleet *f, uint32_t node)
+{
+	struct node *n = &f->nodes.at[node];
+	unsigned now = 0;
+
+	for (unsigned i = 0; i < n->n_levels && bit_get(f->there, node); i++)
+		now += n->levels[i].whole < LEVEL_STEPS ? n->levels[i].whole : RF_FLEET_CARDS_MAX;
+	now = RF_MIN(now, RF_FLEET_CARDS_MAX);
+	if (now == n->shown)
+		return;
+	f->n_shown[n->shown] -= n->shown > 0;
+	f->n_shown[now] += now > 0;
+	n->shown = (uint8_t)now;
+}
+
+unsigned rf_fleet_cards_most(const struct rf_fleet *f)
+{
+	unsigned n = RF_FLEET_CARDS_MAX;
+
+	while (n > 0 && f->n_shown[n] == 0)
+		n--;
+	return n;
+}
+
 void fl_card_changed(struct rf_fleet *f, struct card *c)
 {
 	c->free = fl_load_free(c, &c->load);
@@ -206,6 +239,7 @@ void fl_node_changed(struct rf_fleet *f, uint32_t node)
 	n->sign = 0;
 	for (unsigned i = 0; i < n->n_levels; i++)
 		set_levels(f, node, &n->levels[i], fl_levels(f, n, n->levels[i].model));
+	show(f, node);
 	fl_lanes_changed(f->lanes, node);
 }
 
@@ -214,6 +248,7 @@ void fl_set_there(struct rf_fleet *f, uint32_t node)
 	const struct node *n = &f->nodes.at[node];
 
 	bit_set(f->there, node, n->there && !n->cordoned);
+	show(f, node);
 }
 
 void fl_node_freed(struct rf_fleet *f, const struct node *n)
@@ -284,9 +319,12 @@ static void know_model(struct rf_fleet *f, const struct rf_fleet_card *c)
 		m->index = rf_new(struct model_index);
 		each_index_bitmap(m->index, 0, f->words);
 		f->present |= (uint64_t)1 << c->model;
+		fl_size_needs(f, c->model);
 	}
 	if (c->memory > m->index->memory_max) {
 		m->index->memory_max = c->memory;
+		fl_size_needs(f, c->model);
+		f->epoch++;
 		recount_model(f, c->model);
 	}
 }
@@ -299,6 +337,7 @@ static void drop_levels(struct rf_fleet *f, uint32_t node)
 	for (unsigned i = 0; i < n->n_levels; i++)
 		set_levels(f, node, &n->levels[i], (struct levels){ .model = n->levels[i].model });
 	n->n_levels = 0;
+	show(f, node);
 }
 
 static void put_cards(struct rf_fleet *f, uint32_t node, const struct rf_fleet_node *v)
@@ -354,6 +393,9 @@ int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 	n->pods = v->pods;
 	n->known = n->there = true;
 	n->cordoned = v->cordoned;
+	n->pooled = v->pooled;
+	n->policy = v->pooled ? (uint8_t)v->policy : 0;
+	fl_set_rack(f, node, v->rack);
 	put_cards(f, node, v);
 	fl_set_there(f, node);
 	fl_node_changed(f, node);
@@ -377,7 +419,8 @@ void fl_retire(struct rf_fleet *f, uint32_t node)
 	bit_set(f->dirty, node, false);
 	free(n->cards);
 	free(n->levels);
-	rf_vec_done(&n->guests);
+	fl_set_rack(f, node, RF_STR_EMPTY);
+	rf_vec_done(&n->guests.all);
 	*n = (struct node){ 0 };
 	rf_vec_push(&f->unused, node);
 	fl_lanes_changed(f->lanes, node);

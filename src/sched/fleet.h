@@ -34,6 +34,14 @@ RF_DEFINE_AUTO_PTR(fleet);
  * the first such card; the table must outlive the fleet. Models not told of here have no slices. */
 void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_profile *profiles, size_t n);
 
+/* Scores of different policies do not compare: where nodes of both would do, those of the earlier one come first. */
+enum rf_fleet_policy {
+	RF_FLEET_FRAG, /* what leaves most for those who usually ask (fleet_score.c) */
+	RF_FLEET_PACK,
+	RF_FLEET_SPREAD,
+	RF_FLEET_FIRST, /* the first node that does */
+};
+
 struct rf_fleet_card {
 	int64_t memory; /* bytes */
 	uint8_t model;
@@ -48,7 +56,10 @@ struct rf_fleet_node {
 	int64_t cpu_milli, memory, pods;
 	const struct rf_fleet_card *cards;
 	size_t n_cards;
-	bool cordoned; /* or not ready: nothing new */
+	bool cordoned;	    /* or not ready: nothing new */
+	struct rf_str rack; /* a name; empty: in none, and nothing for who shares no rack */
+	bool pooled;	    /* places on it are chosen by this policy, whatever the request says */
+	enum rf_fleet_policy policy;
 };
 
 /* Adds a node, or changes one (node: its handle, RF_FLEET_NONE adds). What it holds stays held, even beyond
@@ -94,13 +105,6 @@ struct rf_fleet_part {
 	int64_t bytes, milli;	 /* RF_FLEET_SHARE, each */
 };
 
-enum rf_fleet_policy {
-	RF_FLEET_FRAG, /* what leaves most for those who usually ask (fleet_score.c) */
-	RF_FLEET_PACK,
-	RF_FLEET_SPREAD,
-	RF_FLEET_FIRST, /* the first node that does */
-};
-
 struct rf_fleet_ask {
 	struct rf_fleet_owner owner;
 	int64_t cpu_milli, memory; /* and one pod */
@@ -140,6 +144,8 @@ bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_a
 /* No more than this many such requests find room on the node together: a bound to rule things out with, never
  * less than what fits. It only grows when something is given back or scrubbed. */
 size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
+/* No node that is there and not cordoned has more untouched cards than that, whoever asks. */
+unsigned rf_fleet_cards_most(const struct rf_fleet *f);
 uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below */
 /* False: whoever goes, never there (class, cordon, size and models of the node). */
 bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
@@ -149,7 +155,8 @@ enum rf_fleet_unfit {
 	RF_FLEET_FITS,
 	RF_FLEET_NOT_IN_CLASS,
 	RF_FLEET_CORDONED,
-	RF_FLEET_ISOLATION, /* somebody on the node, or on its cards, who may not be met */
+	RF_FLEET_NO_RACK,   /* in no rack, and the tenant shares none */
+	RF_FLEET_ISOLATION, /* somebody in the rack, on the node or on its cards who may not be met */
 	RF_FLEET_NO_PODS,
 	RF_FLEET_NO_CPU,
 	RF_FLEET_NO_MEMORY,
@@ -208,11 +215,11 @@ bool rf_fleet_unlift(struct rf_fleet *f, uint64_t hold);
 
 /* --- who usually asks ------------------------------------------------------------------------- */
 
-/* The policy RF_FLEET_FRAG needs to know what requests are typical. Either it is told of each request as it
- * comes, forgets slowly, and looks anew after 1, 2, 4 ... 4096 of them and then every 4096; or it is given. */
-void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask);
-/* How often each was asked; from now on asked() changes nothing. n 0: learn again. */
-void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const uint64_t *counts, size_t n);
+/* The policy RF_FLEET_FRAG needs to know what requests are typical. They are said one by one, in any order, each with
+ * its weight (at most 2^32); then these replace the ones before, unless they are nearly the same: scores that are
+ * known stay good then. Where nothing was said, or only one kind of request, it packs. */
+void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint64_t weight);
+void rf_fleet_typical(struct rf_fleet *f);
 
 /* --- looking ---------------------------------------------------------------------------------- */
 

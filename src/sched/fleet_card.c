@@ -137,13 +137,20 @@ bool fl_clean(const struct card *c, const struct rf_fleet_owner *o, uint8_t mask
 	return true;
 }
 
+static bool only_own(const struct guests *g, const struct rf_fleet_owner *o)
+{
+	return g->all.n == 0 || (g->all.n == 1 && o->tenant != 0 && g->all.at[0].tenant == o->tenant);
+}
+
 bool fl_node_open(const struct node *n, const struct rf_fleet_owner *o)
 {
-	if (o->system || n->guests.n == 0)
+	if (o->system)
 		return true;
-	if (o->level == RF_ISOLATION_NODE)
-		return n->guests.n == 1 && o->tenant != 0 && n->guests.at[0].tenant == o->tenant;
-	return n->n_alone == 0;
+	if (o->level == RF_ISOLATION_RACK)
+		return n->rack != NULL && only_own(&n->rack->guests, o);
+	if (n->rack != NULL && n->rack->guests.n_alone > 0)
+		return false;
+	return o->level == RF_ISOLATION_NODE ? only_own(&n->guests, o) : n->guests.n_alone == 0;
 }
 
 static bool enough(int64_t asked, int64_t left)

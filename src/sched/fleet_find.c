@@ -97,7 +97,7 @@ void fl_lanes_changed(struct lanes *l, uint32_t node)
 /* Where a tenant's own presence decides, besides its dirt. */
 static bool is_personal(const struct rf_fleet_ask *ask)
 {
-	if (ask->owner.level == RF_ISOLATION_NODE && !ask->owner.system)
+	if (ask->owner.level <= RF_ISOLATION_NODE && !ask->owner.system)
 		return true;
 	for (unsigned i = 0; i < ask->n_parts; i++)
 		if (ask->parts[i].kind == RF_FLEET_SLICE && ask->owner.level < RF_ISOLATION_SLICE)
@@ -400,6 +400,7 @@ bool rf_fleet_find(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf
 	if (rf_fleet_check(ask, NULL) < 0 || f->nodes.n == 0 ||
 	    (ask->class != 0 && (ask->class >= f->classes.n || f->classes.at[ask->class] == NULL)))
 		return false;
+	fl_racks_matter(f, &ask->owner);
 	node = best_node(f, ask);
 	return node != RF_FLEET_NONE && rf_fleet_find_on(f, node, ask, ret);
 }
@@ -409,6 +410,7 @@ bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_a
 {
 	if (node >= f->nodes.n || rf_fleet_check(ask, NULL) < 0)
 		return false;
+	fl_racks_matter(f, &ask->owner);
 	ret->score = fl_place(f, node, ask, false, ret);
 	ret->node = node;
 	return ret->score != NEVER;

@@ -3,42 +3,6 @@
 
 /* --- owners ----------------------------------------------------------------------------------- */
 
-static struct guest *find_guest(struct node *n, uint32_t tenant)
-{
-	for (size_t i = 0; i < n->guests.n; i++)
-		if (n->guests.at[i].tenant == tenant)
-			return &n->guests.at[i];
-	return NULL;
-}
-
-static void add_guest(struct node *n, const struct rf_fleet_owner *o)
-{
-	struct guest *g = find_guest(n, o->tenant);
-
-	if (o->system)
-		return;
-	if (g == NULL) {
-		rf_vec_push(&n->guests, (struct guest){ .tenant = o->tenant });
-		g = &n->guests.at[n->guests.n - 1];
-	}
-	g->n++;
-	g->n_alone += o->level == RF_ISOLATION_NODE;
-	n->n_alone += o->level == RF_ISOLATION_NODE;
-}
-
-static void remove_guest(struct node *n, const struct rf_fleet_owner *o)
-{
-	struct guest *g = find_guest(n, o->tenant);
-
-	if (o->system)
-		return;
-	rf_assert(g != NULL);
-	g->n_alone -= o->level == RF_ISOLATION_NODE;
-	n->n_alone -= o->level == RF_ISOLATION_NODE;
-	if (--g->n == 0)
-		rf_vec_remove(&n->guests, (size_t)(g - n->guests.at));
-}
-
 /* Before the grant counts in c->load. */
 static void add_owner(struct card *c, const struct rf_fleet_owner *o, const struct rf_fleet_grant *g)
 {
@@ -86,7 +50,7 @@ static void attach(struct rf_fleet *f, uint32_t index)
 	n->memory_left -= h->memory;
 	n->pods_left -= !h->no_pod;
 	n->n_holds++;
-	add_guest(n, &h->owner);
+	fl_add_guest(f, h->node, &h->owner);
 	h->live = true;
 	h->prev = 0;
 	h->next = n->first_hold;
@@ -125,7 +89,7 @@ static void detach(struct rf_fleet *f, uint32_t index)
 	n->memory_left += h->memory;
 	n->pods_left += !h->no_pod;
 	n->n_holds--;
-	remove_guest(n, &h->owner);
+	fl_remove_guest(f, h->node, &h->owner);
 	h->live = false;
 	if (h->prev != 0)
 		f->holds.at[h->prev - 1].next = h->next;
@@ -285,6 +249,7 @@ int rf_fleet_take(struct rf_fleet *f, const struct rf_fleet_ask *ask, const stru
 
 	if (r < 0)
 		return r;
+	fl_racks_matter(f, &ask->owner);
 	index = new_hold(f);
 	h = &f->holds.at[index];
 	h->owner = ask->owner;

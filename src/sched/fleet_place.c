@@ -234,7 +234,7 @@ static int64_t cost_of_slice(const struct trial *t, const struct card *c, const 
 {
 	int64_t lost = ways(t->f, c, &c->load) - ways(t->f, c, after);
 
-	if (t->ask->policy != RF_FLEET_FRAG)
+	if (fl_policy(t->n, t->ask) != RF_FLEET_FRAG)
 		return lost;
 	return lost * WAY_LOST + (fl_untouched(&c->load) ? CARD_OPENED : 0);
 }
@@ -497,8 +497,10 @@ uint64_t fl_sign(struct node *n)
 	h = fl_mix(h, (uint64_t)n->cpu_left);
 	h = fl_mix(h, (uint64_t)n->memory_left);
 	h = fl_mix(h, (uint64_t)n->kept << 2 | (uint64_t)(n->pods_left > 0) << 1 | n->cordoned);
-	h = fl_mix(h, (uint64_t)n->n_alone << 32 | RF_MIN(n->guests.n, 2));
-	h = fl_mix(h, n->guests.n == 1 ? n->guests.at[0].tenant : 0);
+	h = fl_mix(h, (uint64_t)n->pooled << 9 | (uint64_t)(n->rack != NULL) << 8 | n->policy);
+	h = fl_sign_guests(h, &n->guests);
+	if (n->rack != NULL)
+		h = fl_sign_guests(h, &n->rack->guests);
 	for (unsigned i = 0; i < n->n_cards; i++)
 		h = sign_card(h, &n->cards[i]);
 	n->sign = h != 0 ? h : 1;

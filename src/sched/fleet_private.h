@@ -37,9 +37,20 @@ struct card {
 	uint16_t lifted[EIGHTHS]; /* holds that are lifted: what is under them will be scrubbed with them */
 };
 
-struct guest { /* a tenant on a node, the cluster's own aside */
+struct guest { /* a tenant on a node or in a rack, the cluster's own aside */
 	uint32_t tenant;
-	uint32_t n, n_alone; /* holds; of these, with a node for themselves */
+	uint32_t n; /* holds */
+};
+
+struct guests {
+	RF_VEC(struct guest) all;
+	uint32_t n_alone; /* holds of those who share it with nobody */
+};
+
+struct rack {
+	struct rf_str name; /* in the memory behind it */
+	RF_VEC(uint32_t) nodes;
+	struct guests guests; /* of all its nodes */
 };
 
 struct levels { /* of one node's cards of one model: its place in the index */
@@ -55,12 +66,15 @@ struct node {
 	uint16_t kept;
 	uint8_t n_cards; /* those that are gone but held are among them */
 	uint8_t n_levels;
-	uint32_t n_alone;
+	uint8_t shown; /* untouched cards, as the fleet counts it in n_shown */
+	bool pooled;
+	uint8_t policy; /* of its pool */
+	struct rack *rack; /* NULL: in none */
 	struct card *cards;
 	struct levels *levels;
 	uint64_t models; /* of cards that are there */
 	uint64_t sign;	 /* of all that decides a score; 0: not known */
-	RF_VEC(struct guest) guests;
+	struct guests guests;
 	uint32_t first_hold; /* index + 1 */
 	uint32_t n_holds;
 	/* For the score, as of `scored` (an epoch of the typical requests; 0: never). */
@@ -98,7 +112,7 @@ struct typical {
 	int64_t weight;
 };
 
-struct habit { /* a request that was seen; owner, class and policy do not matter */
+struct habit { /* a request that is asked; owner, class and policy do not matter */
 	int64_t cpu, mib;
 	struct need need;
 	uint8_t n;
@@ -128,6 +142,7 @@ struct model {
 	uint8_t copies[RF_FLEET_PROFILES_MAX][256]; /* ... how often it could still be placed */
 	struct model_index *index;
 	uint64_t version;
+	int32_t each[TYPICALS_MAX]; /* per need: what one takes of a card, in thousandths */
 };
 
 struct lanes;
@@ -143,6 +158,7 @@ struct rf_fleet {
 	RF_VEC(uint32_t) unused_classes;
 	struct model models[RF_FLEET_MODELS_MAX];
 	uint64_t present; /* models with an index */
+	uint32_t n_shown[RF_FLEET_CARDS_MAX + 1]; /* nodes that offer so many untouched cards */
 	uint64_t version; /* for requests without cards */
 
 	RF_VEC(struct hold) holds;
@@ -158,11 +174,13 @@ struct rf_fleet {
 
 	struct typical typicals[TYPICALS_MAX];
 	struct need needs[TYPICALS_MAX];
+	uint32_t need_mib[TYPICALS_MAX]; /* their bytes */
 	size_t n_typicals, n_needs;
 	uint32_t epoch;
-	RF_VEC(struct habit) habits;
-	uint64_t n_asked, look_at;
-	bool given;
+	RF_VEC(struct habit) habits; /* as said so far, for the next epoch */
+
+	struct rf_map racks; /* by name */
+	bool racks_matter;   /* somebody asked who shares no rack: until then nobody cares who is in one */
 
 	struct lanes *lanes;
 };
@@ -218,6 +236,17 @@ static inline bool fl_in_class(const struct rf_fleet *f, uint32_t class, uint32_
 /* Also in what a rollback brings back: the change stays. */
 void fl_saved_freed(struct rf_fleet *f, const struct node *n);
 
+/* --- fleet_rack.c: who is on a node and in its rack -------------------------------------------- */
+
+/* Into the rack of that name and out of any other, with all that the node holds; empty: into none. */
+void fl_set_rack(struct rf_fleet *f, uint32_t node, struct rf_str name);
+void fl_add_guest(struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o);
+void fl_remove_guest(struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o);
+/* All that those who ask see of it, as a number. */
+uint64_t fl_sign_guests(uint64_t h, const struct guests *g);
+void fl_racks_matter(struct rf_fleet *f, const struct rf_fleet_owner *o);
+bool fl_audit_racks(const struct rf_fleet *f);
+
 /* --- fleet_card.c: the rules of one card and one node ----------------------------------------- */
 
 struct need fl_need(const struct rf_fleet_ask *ask, const struct rf_fleet_part *p);
@@ -264,6 +293,11 @@ struct touched { /* a card after a trial placement */
 };
 uint64_t fl_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l);
 struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned card, const struct load *after);
+static inline enum rf_fleet_policy fl_policy(const struct node *n, const struct rf_fleet_ask *ask)
+{
+	return n->pooled ? (enum rf_fleet_policy)n->policy : ask->policy;
+}
+void fl_size_needs(struct rf_fleet *f, unsigned model); /* of a model, or of a larger card of it */
 int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
 		 size_t n_t);
 

@@ -4,18 +4,21 @@
  * node cannot host it once; else what is free on the cards that can, in proportion to how many of these cards
  * the node's CPU and memory could feed. The rest is a fragment. A node's fragmentation is the mean over the
  * typical requests, small ones counting more, since they are what fills a cluster up to the end. The score is
- * what the placement adds to it, and a little for the room on the node, so that full nodes are filled first.
+ * what the placement adds to it, and a little for the room on the node, so that full nodes are filled first, and for
+ * opening a card, so that shares meet on one. Where no request is typical, or only one, nothing is ever a fragment
+ * more or less, and this little decides: it packs.
  *
  * This goes beyond "fragmentation gradient descent" (Weng et al., USENIX ATC 2023) in the second half of that:
  * there, a node with eight free cards and CPU for one pod has no fragment. */
 #include "sched/fleet_private.h"
 
-#define HABITS_MAX 1024
-#define LOOK_FIRST 1 /* nothing leaves for long: what is placed badly at first stays so */
-#define LOOK_EVERY 4096
-#define FORGET_EVERY 65536
 #define SMALL_FIRST 10000 /* thousandths of a card beyond which a request counts least */
 #define MIB_SHIFT 20
+#define COUNT_MAX (UINT64_C(1) << 32) /* of one request: sums of many still fit */
+#define OPENING ((int64_t)ROOM_WEIGHT * RF_FLEET_MILLI * 5 / 4) /* a card: more than any room on a node */
+#define LEAVING 8	     /* room on a card, a thousandth */
+#define BEFORE ((int64_t)1 << 48) /* between nodes of different policies: more than any score of one */
+#define OFF_CARDS ((int64_t)1 << 52) /* who asks for no card, on a node that has some */
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
@@ -41,21 +44,29 @@ struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned
 				 .hosts = fl_hosts(f, c, after) };
 }
 
-/* What of a card's free part a need could have, if all of it went to such needs. For slices places count, and a
- * card with room for one of them here is not one with room for seven. */
-static int32_t usable_on(const struct rf_fleet *f, const struct card *c, const struct load *l, int32_t free,
-			 const struct need *need)
+/* What of a card's free part a need could have, if all of it went to such needs: so many times its size. What is left
+ * over then is no use to it wherever it goes. For slices places count, and a card with room for one of them here is not
+ * one with room for seven. */
+static int32_t usable_on(const struct rf_fleet *f, const struct card *c, const struct load *l, int32_t free, unsigned b)
 {
+	const struct need *need = &f->needs[b];
 	const struct model *m = &f->models[c->v.model];
-	const struct rf_mig_profile *p;
-	unsigned copies;
+	unsigned copies = UINT16_MAX;
 
-	if (need->kind != RF_FLEET_SLICE)
+	if (need->kind == RF_FLEET_WHOLE)
 		return free;
-	p = &m->profiles[need->profile];
-	copies = RF_MIN(m->copies[need->profile][l->mask], (RF_MIG_COMPUTE_SLICES - l->compute) / p->slices);
-	copies = RF_MIN(copies, p->max - l->of_profile[need->profile]);
-	return RF_MIN(free, (int32_t)(copies * p->memory_slices * RF_FLEET_MILLI / EIGHTHS));
+	if (need->kind == RF_FLEET_SLICE) {
+		const struct rf_mig_profile *p = &m->profiles[need->profile];
+
+		copies = RF_MIN(m->copies[need->profile][l->mask],
+				(unsigned)(RF_MIG_COMPUTE_SLICES - l->compute) / (unsigned)p->slices);
+		copies = RF_MIN(copies, (unsigned)p->max - l->of_profile[need->profile]);
+	}
+	if (need->milli > 0)
+		copies = (unsigned)(RF_FLEET_MILLI - l->milli) / (unsigned)need->milli;
+	if (f->need_mib[b] > 0)
+		copies = RF_MIN(copies, (uint32_t)((c->v.memory - l->bytes) >> MIB_SHIFT) / f->need_mib[b]);
+	return RF_MIN(free, (int32_t)copies * m->each[b]);
 }
 
 /* What of `usable`, on `cards` cards, can be fed from `left`, of which n cards need `each`. */
@@ -110,37 +121,41 @@ static void score_node(struct rf_fleet *f, struct node *n)
 		n->total += c->free;
 		FL_EACH_BIT (b, c->hosts) {
 			n->count[b]++;
-			n->usable[b] += usable_on(f, c, &c->load, c->free, &f->needs[b]);
+			n->usable[b] += usable_on(f, c, &c->load, c->free, b);
 		}
 	}
 	n->frag = fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> MIB_SHIFT);
 	n->scored = f->epoch;
 }
 
-static int64_t score_frag(struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
+static int64_t score_frag(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask,
 			  const struct touched *t, size_t n_t)
 {
 	uint8_t count[TYPICALS_MAX] RF_UNINITIALIZED;
 	int32_t usable[TYPICALS_MAX] RF_UNINITIALIZED;
-	int64_t total = n->total, cpu = n->cpu_left - ask->cpu_milli;
-	int64_t mib = (n->memory_left - ask->memory) >> MIB_SHIFT, score;
+	int64_t total, cpu = n->cpu_left - ask->cpu_milli;
+	int64_t mib = (n->memory_left - ask->memory) >> MIB_SHIFT, score = 0;
 
+	if (n->scored != f->epoch)
+		score_node(f, n);
+	total = n->total;
 	memcpy(count, n->count, f->n_needs);
 	memcpy(usable, n->usable, f->n_needs * sizeof(usable[0]));
 	for (size_t i = 0; i < n_t; i++) {
 		const struct card *c = &n->cards[t[i].card];
 
+		score += t[i].opened * OPENING + t[i].free * LEAVING;
 		total += t[i].free - c->free;
 		FL_EACH_BIT (b, c->hosts) {
 			count[b]--;
-			usable[b] -= usable_on(f, c, &c->load, c->free, &f->needs[b]);
+			usable[b] -= usable_on(f, c, &c->load, c->free, b);
 		}
 		FL_EACH_BIT (b, t[i].hosts) {
 			count[b]++;
-			usable[b] += usable_on(f, c, t[i].load, t[i].free, &f->needs[b]);
+			usable[b] += usable_on(f, c, t[i].load, t[i].free, b);
 		}
 	}
-	score = fragments(f, total, count, usable, cpu, mib) - n->frag;
+	score += fragments(f, total, count, usable, cpu, mib) - n->frag;
 	if (n->n_cards > 0)
 		score += (int64_t)n->total * ROOM_WEIGHT / n->n_cards;
 	return score + (n->cpu > 0 ? cpu * 1000 / n->cpu : 0);
@@ -178,21 +193,20 @@ static int64_t score_pack(const struct node *n, const struct rf_fleet_ask *ask, 
 	return (((opened << 8 | s.left_free) << 17 | s.room) << 11) + s.cpu;
 }
 
+/* The node with most free cards, and of these one more: shares do not meet as long as they need not. */
 static int64_t score_spread(const struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
 			    size_t n_t)
 {
 	struct sums s = sum_up(n, ask, t, n_t);
-	int64_t free = ask->n_parts > 0 ? s.left_free : RF_FLEET_CARDS_MAX - n->n_cards;
+	int64_t free = ask->n_parts > 0 ? s.left_free + s.opened : RF_FLEET_CARDS_MAX - n->n_cards;
 
 	return -(((free << 8 | s.opened) << 17 | s.room) << 11) - s.cpu;
 }
 
-int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
-		 size_t n_t)
+static int64_t score_by(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+			size_t n_t, enum rf_fleet_policy policy)
 {
-	if (n->scored != f->epoch)
-		score_node(f, n);
-	switch (ask->policy) {
+	switch (policy) {
 	case RF_FLEET_FRAG:
 		return score_frag(f, n, ask, t, n_t);
 	case RF_FLEET_PACK:
@@ -205,17 +219,21 @@ int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *
 	return 0;
 }
 
+int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask, const struct touched *t,
+		 size_t n_t)
+{
+	enum rf_fleet_policy policy = fl_policy(n, ask);
+	int64_t score = score_by(f, n, ask, t, n_t, policy) + policy * BEFORE;
+
+	return score + (ask->n_parts == 0 && n->n_cards > 0 && policy != RF_FLEET_FIRST ? OFF_CARDS : 0);
+}
+
 /* --- who usually asks ------------------------------------------------------------------------- */
 
 static bool same_need(const struct need *a, const struct need *b)
 {
 	return a->kind == b->kind && a->profile == b->profile && a->bytes == b->bytes && a->milli == b->milli &&
 	       a->models == b->models;
-}
-
-static bool same_habit(const struct habit *a, const struct habit *b)
-{
-	return a->cpu == b->cpu && a->mib == b->mib && a->n == b->n && same_need(&a->need, &b->need);
 }
 
 /* In thousandths of cards: how much of a card a need takes, roughly where its memory is not known. */
@@ -242,18 +260,19 @@ static uint64_t weight_of(const struct rf_fleet *f, const struct habit *h)
 	return h->count * (uint64_t)RF_MAX(SMALL_FIRST - size, 1000);
 }
 
+/* Habits are compared as bytes, their counts aside: they were all zero before they were filled in. */
+static int by_content(const void *pa, const void *pb)
+{
+	return memcmp(pa, pb, offsetof(struct habit, count));
+}
+
 static int rarer_last(const void *pa, const void *pb)
 {
 	const struct habit *a = pa, *b = pb;
-	int d = memcmp(&a->need, &b->need, sizeof(a->need));
 
 	if (a->count != b->count)
 		return a->count > b->count ? -1 : 1;
-	if (a->cpu != b->cpu)
-		return a->cpu < b->cpu ? -1 : 1;
-	if (a->mib != b->mib)
-		return a->mib < b->mib ? -1 : 1;
-	return d != 0 ? d : a->n - b->n;
+	return by_content(pa, pb);
 }
 
 static uint8_t need_index(struct need *needs, size_t *n, const struct need *need)
@@ -273,17 +292,15 @@ struct view { /* of what is typical */
 	size_t n, n_needs;
 };
 
-static void take_view(struct rf_fleet *f, struct view *v)
+static void take_view(const struct rf_fleet *f, const struct habit *habits, size_t n_habits, struct view *v)
 {
-	size_t n = RF_MIN(f->habits.n, TYPICALS_MAX);
+	size_t n = RF_MIN(n_habits, TYPICALS_MAX);
 	uint64_t sum = 0;
 
-	if (f->habits.n > 0)
-		qsort(f->habits.at, f->habits.n, sizeof(f->habits.at[0]), rarer_last);
 	for (size_t i = 0; i < n; i++)
-		sum += weight_of(f, &f->habits.at[i]);
+		sum += weight_of(f, &habits[i]);
 	for (size_t i = 0; i < n && sum > 0; i++) {
-		const struct habit *h = &f->habits.at[i];
+		const struct habit *h = &habits[i];
 		int64_t weight = (int64_t)((unsigned __int128)weight_of(f, h) * WEIGHTS / sum);
 
 		if (weight > 0)
@@ -317,33 +334,12 @@ static int64_t moved(const struct rf_fleet *f, const struct view *v)
 	return more;
 }
 
-/* A new view makes all scores void, so it must differ to be worth that. */
-static void look(struct rf_fleet *f, bool always)
+/* Rounded up to its leading bits. */
+static int64_t roughly(int64_t v, int bits)
 {
-	struct view v = { 0 };
+	int low = v > 0 ? 64 - __builtin_clzll((uint64_t)v) - bits : 0;
 
-	take_view(f, &v);
-	if (!always && moved(f, &v) < WEIGHTS / 64)
-		return;
-	memcpy(f->typicals, v.typicals, sizeof(v.typicals));
-	memcpy(f->needs, v.needs, sizeof(v.needs));
-	f->n_typicals = v.n;
-	f->n_needs = v.n_needs;
-	f->epoch++;
-}
-
-static void forget(struct rf_fleet *f, uint64_t divide_by, uint64_t least)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < f->habits.n; i++) {
-		struct habit h = f->habits.at[i];
-
-		h.count /= divide_by;
-		if (h.count >= least)
-			f->habits.at[kept++] = h;
-	}
-	f->habits.n = kept;
+	return low > 0 ? (((v - 1) >> low) + 1) << low : v;
 }
 
 /* A request of several parts counts as its largest. */
@@ -351,7 +347,7 @@ static bool habit_of(const struct rf_fleet *f, const struct rf_fleet_ask *ask, u
 {
 	int64_t largest = -1;
 
-	memset(ret, 0, sizeof(*ret)); /* habits are compared as bytes */
+	memset(ret, 0, sizeof(*ret));
 	ret->cpu = ask->cpu_milli;
 	ret->mib = (ask->memory + (1 << MIB_SHIFT) - 1) >> MIB_SHIFT;
 	ret->count = count;
@@ -372,49 +368,114 @@ static bool habit_of(const struct rf_fleet *f, const struct rf_fleet_ask *ask, u
 	return ask->n_parts > 0;
 }
 
-static void count_habit(struct rf_fleet *f, const struct habit *h)
+static uint64_t hash_habit(const struct habit *h)
 {
-	for (size_t i = 0; i < f->habits.n; i++) {
-		if (same_habit(&f->habits.at[i], h)) {
-			f->habits.at[i].count += h->count;
-			return;
-		}
-	}
-	/* Those seen once go first, or a flood of odd requests would drive out the usual ones. */
-	if (f->habits.n >= HABITS_MAX)
-		forget(f, 1, 2);
-	while (f->habits.n >= HABITS_MAX)
-		forget(f, 2, 1);
-	rf_vec_push(&f->habits, *h);
+	uint64_t v = fl_mix((uint64_t)h->cpu, (uint64_t)h->mib);
+
+	v = fl_mix(v, (uint64_t)h->need.bytes);
+	v = fl_mix(v, (uint64_t)h->need.milli << 24 | (uint64_t)h->need.kind << 16 | (uint64_t)h->need.profile << 8 | h->n);
+	return fl_mix(v, h->need.models);
 }
 
-void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask)
+/* Those alike together. */
+static size_t merge(struct habit *h, size_t n)
+{
+	size_t slots = 16, kept = 0;
+	uint32_t *at;
+
+	while (slots < 2 * n)
+		slots *= 2;
+	at = rf_alloc(slots * sizeof(*at)); /* one more than the place; 0: none */
+	for (size_t i = 0; i < n; i++) {
+		size_t k = hash_habit(&h[i]) & (slots - 1);
+
+		while (at[k] != 0 && by_content(&h[at[k] - 1], &h[i]) != 0)
+			k = (k + 1) & (slots - 1);
+		if (at[k] != 0) {
+			h[at[k] - 1].count = RF_MIN(h[at[k] - 1].count + h[i].count, COUNT_MAX);
+			continue;
+		}
+		h[kept++] = h[i];
+		at[k] = (uint32_t)kept;
+	}
+	free(at);
+	return kept;
+}
+
+void rf_fleet_asked(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint64_t weight)
 {
 	struct habit h;
 
 	/* Who asks for no card leaves no fragment of one. */
-	if (f->given || rf_fleet_check(ask, NULL) < 0 || !habit_of(f, ask, 1, &h))
-		return;
-	count_habit(f, &h);
-	if (++f->n_asked % FORGET_EVERY == 0)
-		forget(f, 2, 1);
-	if (f->look_at == 0)
-		f->look_at = LOOK_FIRST;
-	if (f->n_asked < f->look_at)
-		return;
-	f->look_at += RF_MIN(f->look_at, LOOK_EVERY);
-	look(f, false);
+	if (weight > 0 && rf_fleet_check(ask, NULL) == 0 && habit_of(f, ask, RF_MIN(weight, COUNT_MAX), &h))
+		rf_vec_push(&f->habits, h);
 }
 
-void rf_fleet_typical(struct rf_fleet *f, const struct rf_fleet_ask *asks, const uint64_t *counts, size_t n)
+/* Do those that are asked often stand for all? */
+static bool some_are_usual(const struct habit *h, size_t n)
 {
-	struct habit h;
+	uint64_t all = 0, often = 0;
 
-	rf_vec_clear(&f->habits);
-	f->given = n > 0;
-	f->n_asked = f->look_at = 0;
 	for (size_t i = 0; i < n; i++)
-		if (rf_fleet_check(&asks[i], NULL) == 0 && habit_of(f, &asks[i], counts[i], &h))
-			count_habit(f, &h);
-	look(f, true);
+		all += h[i].count;
+	for (size_t i = 0; i < n; i++)
+		often += h[i].count >= all / (4 * TYPICALS_MAX) ? h[i].count : 0;
+	return often >= all / 2;
+}
+
+/* The most frequent first. Where each asks for a little more or less than the other, what they ask is looked at less
+ * closely, or the few that can be kept would stand for nobody; but only as far as it must be: whether a node's CPUs feed
+ * all its cards depends on exact amounts. */
+static size_t sum_up_habits(struct habit *h, size_t n)
+{
+	n = merge(h, n);
+	for (int bits = 4; bits > 0 && !some_are_usual(h, n); bits /= 2) {
+		for (size_t i = 0; i < n; i++) {
+			h[i].cpu = roughly(h[i].cpu, bits);
+			h[i].mib = roughly(h[i].mib, bits);
+			h[i].need.bytes = roughly(h[i].need.bytes, bits);
+		}
+		n = merge(h, n);
+	}
+	if (n > 0)
+		qsort(h, n, sizeof(*h), rarer_last);
+	return n;
+}
+
+static int32_t size_on(const struct rf_fleet *f, const struct need *need, unsigned model)
+{
+	const struct model *m = &f->models[model];
+	int64_t memory = m->index != NULL ? m->index->memory_max : 0;
+
+	if (need->kind == RF_FLEET_SLICE && need->profile < m->n_profiles)
+		return m->profiles[need->profile].memory_slices * RF_FLEET_MILLI / EIGHTHS;
+	if (need->kind == RF_FLEET_SHARE && memory > 0)
+		return (int32_t)RF_MIN(RF_MAX(need->milli, need->bytes * RF_FLEET_MILLI / memory), RF_FLEET_MILLI);
+	return RF_FLEET_MILLI;
+}
+
+void fl_size_needs(struct rf_fleet *f, unsigned model)
+{
+	for (size_t i = 0; i < f->n_needs; i++)
+		f->models[model].each[i] = size_on(f, &f->needs[i], model);
+}
+
+void rf_fleet_typical(struct rf_fleet *f)
+{
+	struct view v = { 0 };
+
+	take_view(f, f->habits.at, sum_up_habits(f->habits.at, f->habits.n), &v);
+	rf_vec_done(&f->habits);
+	/* A new view makes all scores void, so it must differ to be worth that. */
+	if (v.n > 0 ? moved(f, &v) < WEIGHTS / 16 : f->n_typicals == 0)
+		return;
+	memcpy(f->typicals, v.typicals, sizeof(v.typicals));
+	memcpy(f->needs, v.needs, sizeof(v.needs));
+	f->n_typicals = v.n;
+	f->n_needs = v.n_needs;
+	for (size_t i = 0; i < v.n_needs; i++)
+		f->need_mib[i] = (uint32_t)((v.needs[i].bytes + (1 << MIB_SHIFT) - 1) >> MIB_SHIFT);
+	FL_EACH_BIT (m, f->present)
+		fl_size_needs(f, m);
+	f->epoch++;
 }

@@ -87,6 +87,8 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 		return RF_FLEET_TOO_SMALL;
 	if (n->cordoned)
 		return RF_FLEET_CORDONED;
+	if (ask->owner.level == RF_ISOLATION_RACK && !ask->owner.system && n->rack == NULL)
+		return RF_FLEET_NO_RACK;
 	if (!fl_node_open(n, &ask->owner))
 		return RF_FLEET_ISOLATION;
 	if (n->pods_left <= 0)
@@ -159,7 +161,7 @@ static bool recount_hold(const struct rf_fleet *f, const struct node *n, const s
 	r->memory += h->memory;
 	r->pods += !h->no_pod;
 	r->n_holds++;
-	r->n_alone += h->owner.level == RF_ISOLATION_NODE && !h->owner.system;
+	r->n_alone += h->owner.level <= RF_ISOLATION_NODE && !h->owner.system;
 	for (unsigned i = 0; i < h->n; i++) {
 		const struct rf_fleet_grant *g = &h->grants[i];
 		struct load *l;
@@ -232,10 +234,10 @@ static bool audit_node(const struct rf_fleet *f, uint32_t node)
 			return false;
 		others += !f->holds.at[h - 1].owner.system;
 	}
-	for (size_t i = 0; i < n->guests.n; i++)
-		guests += n->guests.at[i].n;
+	for (size_t i = 0; i < n->guests.all.n; i++)
+		guests += n->guests.all.at[i].n;
 	return n->cpu_left == n->cpu - r.cpu && n->memory_left == n->memory - r.memory &&
-	       n->pods_left == n->pods - r.pods && n->n_alone == r.n_alone && n->n_holds == r.n_holds &&
+	       n->pods_left == n->pods - r.pods && n->guests.n_alone == r.n_alone && n->n_holds == r.n_holds &&
 	       guests == others && bit_get(f->there, node) == (n->there && !n->cordoned) &&
 	       bit_get(f->dirty, node) == n->dirty && audit_cards(f, n, &r) && audit_index(f, node);
 }
@@ -252,6 +254,10 @@ bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
 			return false;
 		}
 		listed += f->nodes.at[i].n_holds;
+	}
+	if (!fl_audit_racks(f)) {
+		rf_fail(err, RF_INTERNAL, "the books of a rack are wrong");
+		return false;
 	}
 	if (live != listed)
 		rf_fail(err, RF_INTERNAL, "%zu holds, %zu on nodes", live, listed);

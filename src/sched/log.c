@@ -103,7 +103,7 @@ static void write_field(struct rf_buf *out, const struct rf_log_field *f, const 
 			write_key(out, f->name), rf_buf_puts(out, "true");
 		break;
 	case RF_LOG_WORD:
-		if (*(const int *)v != 0)
+		if (*(const int *)v != f->otherwise)
 			write_str(out, f->name, rf_str(f->words[*(const int *)v]));
 		break;
 	case RF_LOG_RESOURCE:
@@ -341,6 +341,8 @@ static void set_defaults(const struct rf_log_record *of, char *record)
 
 		if (f->type == RF_LOG_INT)
 			memcpy(record + f->at, &f->otherwise, sizeof(f->otherwise));
+		else if (f->type == RF_LOG_WORD)
+			*(int *)(void *)(record + f->at) = (int)f->otherwise;
 		else if (f->type == RF_LOG_STR)
 			*(struct rf_str *)(void *)(record + f->at) = RF_STR_EMPTY;
 		else if (f->type == RF_LOG_RECORD)

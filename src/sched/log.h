@@ -17,7 +17,7 @@
 
 enum rf_log_kind {
 	RF_LOG_NODE, RF_LOG_DEVICES, RF_LOG_TENANT, RF_LOG_NAMESPACE, RF_LOG_QUEUE, RF_LOG_GROUP, RF_LOG_POD,
-	RF_LOG_CLAIM, RF_LOG_BUDGET, RF_LOG_DECISION, RF_LOG_FAILED, RF_LOG_CONFIG, RF_LOG_DECIDE, RF_LOG_LEDGER,
+	RF_LOG_CLAIM, RF_LOG_BUDGET, RF_LOG_POOL, RF_LOG_DECISION, RF_LOG_FAILED, RF_LOG_CONFIG, RF_LOG_DECIDE, RF_LOG_LEDGER,
 	RF_LOG_KINDS
 };
 struct rf_log_event {
@@ -38,6 +38,7 @@ struct rf_log_event {
 		struct rf_sched_pod pod;
 		struct rf_sched_claim claim;
 		struct rf_sched_budget budget;
+		struct rf_sched_pool pool;
 		struct rf_core_decision decision;
 		struct rf_core_config config;
 		int64_t most;	      /* of a decide */

@@ -8,7 +8,8 @@
 #define COUNT(record, member) FIELD(RF_LOG_COUNT, record, member, .otherwise = 0)
 #define BYTE(record, member) FIELD(RF_LOG_BYTE, record, member, .otherwise = 0)
 #define BOOL(record, member) FIELD(RF_LOG_BOOL, record, member, .otherwise = 0)
-#define WORD(record, member, table) FIELD(RF_LOG_WORD, record, member, .words = table)
+#define WORD_OR(record, member, table, value) FIELD(RF_LOG_WORD, record, member, .words = table, .otherwise = value)
+#define WORD(record, member, table) WORD_OR(record, member, table, 0)
 #define STRS(record, member) FIELD(RF_LOG_STRS, record, member, .n_at = offsetof(struct record, n_##member))
 #define LIST(record, member, table)                                                                                    \
 	FIELD(RF_LOG_LIST, record, member, .n_at = offsetof(struct record, n_##member), .of = &table)
@@ -21,7 +22,8 @@ static const char *const OPS[] = { [RF_SCHED_IN] = "In",	  [RF_SCHED_NOT_IN] = "
 				   [RF_SCHED_EXISTS] = "Exists",  [RF_SCHED_ABSENT] = "DoesNotExist",
 				   [RF_SCHED_GT] = "Gt",	  [RF_SCHED_LT] = "Lt",
 				   [RF_SCHED_LT + 1] = NULL };
-static const char *const ISOLATIONS[] = { [RF_ISOLATION_NODE] = "node",
+static const char *const ISOLATIONS[] = { [RF_ISOLATION_RACK] = "rack",
+					  [RF_ISOLATION_NODE] = "node",
 					  [RF_ISOLATION_GPU] = "gpu",
 					  [RF_ISOLATION_SLICE] = "slice",
 					  [RF_ISOLATION_SHARE] = "share",
@@ -32,6 +34,10 @@ static const char *const POLICIES[] = { [RF_FLEET_FRAG] = "fgd",
 					[RF_FLEET_SPREAD] = "spread",
 					[RF_FLEET_FIRST] = "first",
 					[RF_FLEET_FIRST + 1] = NULL };
+static const char *const PLACEMENTS[] = { [RF_SCHED_FRAGMENTATION] = "fragmentation",
+					  [RF_SCHED_PACK] = "pack",
+					  [RF_SCHED_SPREAD] = "spread",
+					  [RF_SCHED_SPREAD + 1] = NULL };
 static const char *const RECLAIMS[] = { [RF_RECLAIM_GUARANTEE] = "guarantee",
 					[RF_RECLAIM_FAIR] = "fair",
 					[RF_RECLAIM_FAIR + 1] = NULL };
@@ -145,7 +151,7 @@ static const struct rf_log_field QUEUE_AMOUNT[] = {
 static const struct rf_log_record QUEUE_AMOUNTS = TABLE(QUEUE_AMOUNT, rf_queue_amount);
 
 static const struct rf_log_field TENANT[] = {
-	NAME(rf_tenant, name),		WORD(rf_tenant, isolation, ISOLATIONS), STR(rf_tenant, trust_domain),
+	NAME(rf_tenant, name),		WORD_OR(rf_tenant, isolation, ISOLATIONS, RF_ISOLATION_NODE), STR(rf_tenant, trust_domain),
 	STRS(rf_tenant, namespaces),	INT(rf_tenant, quota_gpus),		INT(rf_tenant, quota_gpu_memory),
 	INT_OR(rf_tenant, quota_pods, -1), INT(rf_tenant, queue_weight),
 	STR(rf_tenant, queue_parent),	LIST(rf_tenant, queue_amounts, QUEUE_AMOUNTS),
@@ -222,6 +228,9 @@ static const struct rf_log_field BUDGET[] = {
 };
 static const struct rf_log_record BUDGETS = TABLE(BUDGET, rf_sched_budget);
 
+static const struct rf_log_field POOL[] = { NAME(rf_sched_pool, name), WORD(rf_sched_pool, placement, PLACEMENTS) };
+static const struct rf_log_record POOLS = TABLE(POOL, rf_sched_pool);
+
 /* --- events ----------------------------------------------------------------------------------- */
 
 static const struct rf_log_field BY_NAME[] = { NAME(rf_log_event, name) };
@@ -245,6 +254,7 @@ const struct rf_log_shape RF_LOG_SHAPES[RF_LOG_KINDS] = {
 	SHAPE(RF_LOG_POD, "pod", pod, PODS, &WITH_UID),
 	SHAPE(RF_LOG_CLAIM, "claim", claim, CLAIMS, &NAMED_IN),
 	SHAPE(RF_LOG_BUDGET, "budget", budget, BUDGETS, &NAMED_IN),
+	SHAPE(RF_LOG_POOL, "pool", pool, POOLS, &NAMED),
 };
 
 static const char *const CAUSES[] = { [RF_CORE_NO_CAUSE] = "none",

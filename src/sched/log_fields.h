@@ -24,7 +24,7 @@ struct rf_log_field {
 	size_t at, n_at; /* offsets */
 	const struct rf_log_record *of;
 	const char *const *words; /* ends with NULL */
-	int64_t otherwise;	  /* of an int: the value that is left out */
+	int64_t otherwise;	  /* of an int or a word: the value that is left out */
 	bool must;		  /* not empty */
 };
 struct rf_log_record {

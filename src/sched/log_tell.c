@@ -28,6 +28,9 @@ static void tell_gone(struct rf_core *c, const struct rf_log_event *e)
 	case RF_LOG_BUDGET:
 		rf_core_del_budget(c, e->ns, e->name);
 		break;
+	case RF_LOG_POOL:
+		rf_core_del_pool(c, e->name);
+		break;
 	default:
 		break;
 	}
@@ -61,6 +64,9 @@ static int tell(struct rf_core *c, const struct rf_log_event *e, struct rf_err *
 		break;
 	case RF_LOG_BUDGET:
 		rf_core_put_budget(c, &e->budget);
+		break;
+	case RF_LOG_POOL:
+		rf_core_put_pool(c, &e->pool);
 		break;
 	case RF_LOG_FAILED:
 		rf_core_failed(c, e->uid, e->why, e->t);

@@ -49,6 +49,10 @@ struct rf_queues_config {
 	const struct rf_queue_resource *resources;
 	size_t n_resources;
 	int64_t half_life_ms; /* of past usage; 0: the past does not count */
+	/* Who used less by weight than those who run now is owed the rest, but no more than it would have had in so long:
+	 * while nothing of it waits (0: 7 days), and while something does (0: 30 days). What is above that counts as if
+	 * it had been used. */
+	int64_t credit_ms, owed_ms;
 	int64_t entry_ms;     /* running work counts as if it had run that much longer already */
 	int64_t refresh_ms;   /* shares age in the order at least this often; 0: 1000 */
 	int64_t reserve_after_ms; /* large work that waits longer is reserved for; 0: never */
@@ -112,6 +116,7 @@ struct rf_workload_spec {
 	int64_t priority; /* within its own queue only */
 	int64_t created_ms;
 	int64_t min, size; /* of a gang: admitted with min to size members; 1 and 1: no gang */
+	bool one_place;	   /* each member has what it asks for on one machine: see rf_queues_piece */
 	bool preemptible;
 	int64_t min_run_ms;   /* not taken back before it ran that long */
 	int64_t run_limit_ms; /* it ends by then; 0: unknown */
@@ -166,6 +171,9 @@ int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *q, int64_t r
 void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources);
 /* More may be free of these resources, or elsewhere: what was refused for them is tried again. */
 void rf_queues_changed(struct rf_queues *qs, uint64_t resources);
+/* No machine has more left than this of the first resource: who needs more of it for one member (one_place) is passed
+ * over until that changes, as if it had been refused. A large number, as it is at first: anybody may be tried. */
+void rf_queues_piece(struct rf_queues *qs, int64_t most);
 
 /* --- reclaim ----------------------------------------------------------------------------- */
 

@@ -38,6 +38,14 @@ bool rf_order_room(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
 	return a->need != b->need ? a->need < b->need : a->shape < b->shape;
 }
 
+bool rf_order_piece(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
+{
+	const struct rf_shape *a = RF_CONTAINER_OF(ia, struct rf_shape, room);
+	const struct rf_shape *b = RF_CONTAINER_OF(ib, struct rf_shape, room);
+
+	return rf_order_shape(&a->item, &b->item);
+}
+
 bool rf_order_child(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
 {
 	const struct rf_queue *a = QUEUE(ia), *b = QUEUE(ib);
@@ -85,6 +93,7 @@ void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf)
 	if (qs->stale)
 		return; /* queues came, went or moved: all of them are put in order when that is settled */
 	for (struct rf_queue *q = leaf; q != NULL; q = q->parent) {
+		q->vain_at = 0;
 		rf_order_keys(qs, q);
 		if (q->parent == NULL)
 			return;
@@ -95,30 +104,82 @@ void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf)
 	}
 }
 
-/* --- ready, or aside ------------------------------------------------------------------------ */
+static bool is_deep(const struct rf_queues *qs, const struct rf_queue *leaf)
+{
+	return rf_queue_shapes(leaf) > qs->deep;
+}
 
-static void lower_least(struct rf_queues *qs, const struct rf_shape *s)
+/* --- the least that is asked for: lets a full cluster be seen at a glance -------------------- */
+
+static void lower(const struct rf_queues *qs, struct rf_queue *q, const int64_t *need, int64_t piece)
+{
+	for (size_t r = 0; r < qs->n_res; r++)
+		q->v[RF_V_LEAST][r] = RF_MIN(q->v[RF_V_LEAST][r], need[r]);
+	q->piece = RF_MIN(q->piece, piece);
+}
+
+static void lower_by(const struct rf_queues *qs, struct rf_queue *first, struct rf_queue *last, const struct rf_shape *s)
 {
 	int64_t need[RF_QUEUE_RES_MAX] = { 0 };
 
 	for (size_t i = 0; i < s->n_ask; i++)
 		need[s->ask[i].resource] = s->ask[i].amount * s->min;
-	for (struct rf_queue *q = s->leaf; q != NULL; q = q->parent) {
-		for (size_t r = 0; r < qs->n_res; r++)
-			q->v[RF_V_LEAST][r] = RF_MIN(q->v[RF_V_LEAST][r], need[r]);
+	for (struct rf_queue *q = first; q != last; q = q->parent)
+		lower(qs, q, need, s->piece);
+}
+
+/* What is called back may not be ready at once. */
+static void lower_by_aside(const struct rf_queues *qs, struct rf_queue *q)
+{
+	for (const struct rf_shape *s = q->held; s != NULL; s = s->held_next)
+		lower_by(qs, q, q->parent, s);
+	for (size_t i = 0; q->n_roomed > 0 && i < 2 * qs->n_res; i++) {
+		for (size_t k = 0; k < q->rooms[i].n; k++)
+			lower_by(qs, q, q->parent, RF_CONTAINER_OF(q->rooms[i].at[k], struct rf_shape, room));
+	}
+	for (size_t i = 0; q->n_pieced > 0 && i <= RF_QUEUE_PIECES; i++) {
+		for (size_t k = 0; k < q->pieces[i].n; k++)
+			lower_by(qs, q, q->parent, RF_CONTAINER_OF(q->pieces[i].at[k], struct rf_shape, room));
 	}
 }
+
+void rf_order_least(struct rf_queues *qs, struct rf_queue *q)
+{
+	for (size_t r = 0; r < qs->n_res; r++)
+		q->v[RF_V_LEAST][r] = RF_QUEUE_NO_LIMIT;
+	q->piece = RF_QUEUE_NO_LIMIT;
+	for (size_t i = 0; i < q->children.n; i++)
+		lower(qs, q, q->children.at[i]->v[RF_V_LEAST], q->children.at[i]->piece);
+	if (!rf_queue_is_leaf(q))
+		return;
+	for (size_t i = 0; i < q->ready.n; i++)
+		lower_by(qs, q, q->parent, SHAPE(q->ready.at[i]));
+	if (is_deep(qs, q))
+		lower_by_aside(qs, q);
+}
+
+/* Where it stays too low nothing is passed over that could be. */
+void rf_order_least_again(struct rf_queues *qs, struct rf_queue *q)
+{
+	if (rf_queue_shapes(q) <= 2 * RF_QUEUE_TRIES)
+		rf_order_least(qs, q);
+}
+
+/* A leaf that is deep from now on: what stepped aside before counts, too. */
+static void became_deep(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	rf_order_least(qs, leaf);
+	for (struct rf_queue *q = leaf->parent; q != NULL; q = q->parent)
+		lower(qs, q, leaf->v[RF_V_LEAST], leaf->piece);
+}
+
+/* --- ready, or aside ------------------------------------------------------------------------ */
 
 static void make_ready(struct rf_queues *qs, struct rf_shape *s)
 {
 	if (s->item.pos == 0)
-		lower_least(qs, s);
+		lower_by(qs, s->leaf, NULL, s);
 	rf_heap_put(&s->leaf->ready, &s->item);
-}
-
-static bool is_deep(const struct rf_queues *qs, const struct rf_queue *leaf)
-{
-	return leaf->ready.n + leaf->n_held + leaf->n_roomed > qs->deep;
 }
 
 static void rest(struct rf_queues *qs, struct rf_queue *leaf)
@@ -151,10 +212,13 @@ static void count_held(struct rf_queues *qs, struct rf_shape *s, bool add)
 		q->n_soft += add ? 1 : -1UL;
 	if (s->hold == RF_HOLD_REFUSED)
 		q->n_refused += add ? 1 : -1UL;
-	if (s->room.pos != 0)
+	if (s->hold == RF_HOLD_PIECE)
+		q->n_pieced += add ? 1 : -1UL;
+	else if (s->room.pos != 0)
 		q->n_roomed += add ? 1 : -1UL;
 	else
 		q->n_held += add ? 1 : -1UL;
+	LIST_SET(&qs->pieced, q, pieced_pos, q->n_pieced > 0);
 	LIST_SET(&qs->soft, q, soft_pos, q->n_soft > 0);
 	LIST_SET(&qs->refused, q, refused_pos, q->n_refused > 0);
 }
@@ -187,12 +251,26 @@ static void unlink_held(struct rf_shape *s)
 	s->held_prev = s->held_next = NULL;
 }
 
+static struct rf_heap *piece_heap(const struct rf_shape *s)
+{
+	struct rf_queue *q = s->leaf;
+
+	if (q->pieces == NULL) {
+		q->pieces = rf_alloc((RF_QUEUE_PIECES + 1) * sizeof(*q->pieces));
+		for (size_t i = 0; i <= RF_QUEUE_PIECES; i++)
+			q->pieces[i].before = rf_order_piece;
+	}
+	return &q->pieces[s->piece];
+}
+
 /* Two per resource: those the leaf's own limit stops, which only its own work can help, and those
  * that are stopped further up. */
 static struct rf_heap *room_heap(const struct rf_queues *qs, const struct rf_shape *s)
 {
 	struct rf_queue *q = s->leaf;
 
+	if (s->hold == RF_HOLD_PIECE)
+		return piece_heap(s);
 	if (q->rooms == NULL) {
 		q->rooms = rf_alloc(2 * qs->n_res * sizeof(*q->rooms));
 		for (size_t i = 0; i < 2 * qs->n_res; i++)
@@ -223,7 +301,7 @@ static void hold(struct rf_queues *qs, const struct aside *a)
 	s->held_at = qs->ticks;
 	s->room_res = a->room_res;
 	s->need = a->need;
-	if (a->need > 0)
+	if (a->need > 0 || a->kind == RF_HOLD_PIECE)
 		rf_heap_put(room_heap(qs, s), &s->room);
 	else
 		link_held(s);
@@ -257,9 +335,36 @@ static int64_t room_for(const struct rf_queue *leaf, size_t r, bool own)
 	return room;
 }
 
+/* Who comes first of those for whom some machine has enough left. */
+static struct rf_shape *first_piece(const struct rf_queues *qs, const struct rf_queue *leaf)
+{
+	struct rf_heap_item *first = NULL;
+
+	for (int64_t i = 1; i <= RF_MIN(qs->piece, RF_QUEUE_PIECES); i++) {
+		const struct rf_heap *h = &leaf->pieces[i];
+
+		if (h->n > 0 && (first == NULL || rf_order_piece(h->at[0], first)))
+			first = h->at[0];
+	}
+	return first != NULL ? RF_CONTAINER_OF(first, struct rf_shape, room) : NULL;
+}
+
+static void pull_pieces(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	while (leaf->n_pieced > 0 && leaf->ready.n < qs->deep) {
+		struct rf_shape *s = first_piece(qs, leaf);
+
+		if (s == NULL)
+			return;
+		let_go(qs, s);
+		make_ready(qs, s);
+	}
+}
+
 /* The smallest first, and no more than can be tried soon. */
 static void pull(struct rf_queues *qs, struct rf_queue *leaf)
 {
+	pull_pieces(qs, leaf);
 	for (size_t i = 0; leaf->n_roomed > 0 && i < 2 * qs->n_res; i++) {
 		struct rf_heap *h = &leaf->rooms[i];
 		int64_t room = h->n > 0 ? room_for(leaf, i / 2, i % 2 == 1) : 0;
@@ -338,6 +443,7 @@ static void mark(uint64_t *at, uint64_t resources, uint64_t tick)
 void rf_order_poke(struct rf_queues *qs, uint64_t resources)
 {
 	mark(qs->soft_at, resources, ++qs->ticks);
+	qs->helps++;
 	qs->settled = false;
 	/* a leaf that is looked at may leave the list, and another takes its place */
 	for (size_t i = qs->soft.n; i-- > 0;) {
@@ -364,6 +470,25 @@ void rf_queues_changed(struct rf_queues *qs, uint64_t resources)
 	for (size_t i = qs->refused.n; i-- > 0;) {
 		if (i < qs->refused.n)
 			scan(qs, qs->refused.at[i]);
+	}
+}
+
+void rf_queues_piece(struct rf_queues *qs, int64_t most)
+{
+	int64_t was = qs->piece;
+
+	qs->piece = RF_MIN(most, RF_QUEUE_PIECES);
+	if (qs->piece <= was)
+		return;
+	qs->helps++;
+	qs->settled = false;
+	for (size_t i = qs->pieced.n; i-- > 0;) {
+		struct rf_queue *leaf = i < qs->pieced.n ? qs->pieced.at[i] : NULL;
+
+		if (leaf == NULL)
+			continue;
+		pull_pieces(qs, leaf);
+		rf_order_path(qs, leaf);
 	}
 }
 
@@ -403,6 +528,7 @@ void rf_order_wake_all(struct rf_queues *qs)
 			let_go(qs, s);
 			make_ready(qs, s);
 		}
+		pull_pieces(qs, q);
 		for (size_t i = 0; q->n_roomed > 0 && i < 2 * qs->n_res; i++) {
 			while (q->rooms[i].n > 0) {
 				struct rf_shape *s =
@@ -415,6 +541,7 @@ void rf_order_wake_all(struct rf_queues *qs)
 		if (q->to_scan > 0)
 			rest(qs, q);
 	}
+	qs->helps++;
 	qs->settled = false;
 	qs->fresh = NULL;
 }
@@ -424,14 +551,20 @@ void rf_order_wake_all(struct rf_queues *qs)
 void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 {
 	struct rf_shape *s = w->shape;
+	bool deep;
 
 	rf_heap_put(&s->works, &w->item);
 	if (qs->c.reserve_after_ms > 0 && rf_shape_amount(s) >= RF_MAX(qs->c.reserve_amount, 1))
 		rf_heap_put(&s->leaf->large, &w->large);
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
+	if (s->hold == RF_HOLD_PIECE)
+		rf_heap_put(piece_heap(s), &s->room); /* perhaps it comes first now */
 	if (s->hold != RF_HOLD_NONE)
 		return;
+	deep = is_deep(qs, s->leaf);
 	make_ready(qs, s);
+	if (!deep && is_deep(qs, s->leaf))
+		became_deep(qs, s->leaf);
 	rf_order_path(qs, s->leaf);
 	if (!qs->settled)
 		return;
@@ -443,14 +576,19 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 {
 	struct rf_shape *s = w->shape;
+	bool pieced = s->hold == RF_HOLD_PIECE;
 
 	/* out of the leaf's heap while its first may be no more */
+	if (pieced)
+		let_go(qs, s);
 	rf_heap_del(&s->leaf->ready, &s->item);
 	rf_heap_del(&s->works, &w->item);
 	rf_heap_del(&s->leaf->large, &w->large);
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
 	if (s->works.n == 0)
 		let_go(qs, s);
+	else if (pieced)
+		hold(qs, &(struct aside){ .s = s, .kind = RF_HOLD_PIECE });
 	else if (s->hold == RF_HOLD_NONE)
 		rf_heap_put(&s->leaf->ready, &s->item);
 	if (s->leaf->ready.n < qs->deep)
@@ -485,6 +623,10 @@ static int64_t test(const struct rf_queues *qs, struct rf_shape *s, int64_t now,
 	int64_t most;
 
 	*ret = (struct aside){ .s = s, .kind = RF_HOLD_SOFT, .mask = rf_shape_mask(s) };
+	if (rf_order_too_large(qs, s)) {
+		ret->kind = RF_HOLD_PIECE;
+		return 0;
+	}
 	if (rf_charge_check(s, s->min, &why) != RF_WHY_RUNNING) {
 		if (why.level == s->leaf)
 			ret->kind = RF_HOLD_OWN;
@@ -521,10 +663,10 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 			found = WORK(SHAPE(i)->works.at[0]);
 			break;
 		}
-		if (aside[n].kind == RF_HOLD_SOFT && !deep)
+		if (aside[n].kind != RF_HOLD_OWN && !deep)
 			continue;
-		n++;
-		if (++q->tries < most && n < RF_COUNT(aside))
+		q->tries += aside[n].kind != RF_HOLD_PIECE;
+		if (++n < RF_COUNT(aside) && q->tries < most)
 			continue;
 		rest(qs, q);
 		break;
@@ -541,6 +683,8 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 /* Not even the smallest that waits below would fit. */
 static bool full(const struct rf_queues *qs, const struct rf_queue *q)
 {
+	if (q->piece > qs->piece)
+		return true;
 	for (size_t r = 0; r < qs->n_res; r++) {
 		int64_t least = q->v[RF_V_LEAST][r];
 
@@ -551,25 +695,45 @@ static bool full(const struct rf_queues *qs, const struct rf_queue *q)
 	return false;
 }
 
-/* within: only what stays within its guarantee. Who has such comes before who has not. */
 static struct rf_workload *visit(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
-				 int64_t *ret_members)
+				 int64_t *ret_members);
+
+static struct rf_workload *visit_children(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
+					  int64_t *ret_members)
 {
 	struct rf_walk *walk = &qs->walks[q->depth];
 	struct rf_workload *found = NULL;
 
-	if (q->rests)
-		return NULL;
-	if (rf_queue_is_leaf(q) && q->parent != NULL)
-		return visit_leaf(qs, q, within, now, ret_members);
-	if (full(qs, q))
-		return NULL;
 	rf_walk_start(walk, &q->ready);
 	for (struct rf_heap_item *i; found == NULL && (i = rf_walk_next(walk)) != NULL;) {
 		if (within && QUEUE(i)->over)
 			break;
 		found = visit(qs, QUEUE(i), within, now, ret_members);
 	}
+	return found;
+}
+
+/* Looked through in vain: until something helps it is not looked at again. What others start helps nobody. */
+static void note_vain(struct rf_queues *qs, struct rf_queue *q)
+{
+	q->vain_at = qs->helps;
+	if (qs->piece < RF_QUEUE_PIECES && q->children.n <= 2 * RF_QUEUE_TRIES) /* else when all are put in order */
+		rf_order_least_again(qs, q);
+}
+
+/* within: only what stays within its guarantee. Who has such comes before who has not. */
+static struct rf_workload *visit(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
+				 int64_t *ret_members)
+{
+	bool leaf = rf_queue_is_leaf(q) && q->parent != NULL;
+	struct rf_workload *found;
+
+	if (q->rests || q->vain_at == qs->helps || (leaf ? q->piece > qs->piece && !is_deep(qs, q) : full(qs, q)))
+		return NULL;
+	found = leaf ? visit_leaf(qs, q, within, now, ret_members) :
+		       visit_children(qs, q, within, now, ret_members);
+	if (found == NULL && !within)
+		note_vain(qs, q);
 	return found;
 }
 
@@ -608,7 +772,7 @@ static struct rf_workload *reserved_first(struct rf_queues *qs, int64_t now, int
 		struct rf_workload *w = qs->reserved[i].work;
 		struct rf_shape *s = w->shape;
 
-		if (rf_order_resting(qs, s) || rf_charge_check(s, s->min, NULL) != RF_WHY_RUNNING ||
+		if (rf_order_resting(qs, s) || rf_order_too_large(qs, s) || rf_charge_check(s, s->min, NULL) != RF_WHY_RUNNING ||
 		    rf_ahead_gate(qs, w, s->min, now) != NULL)
 			continue;
 		*ret_members = s->min;

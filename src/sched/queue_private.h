@@ -12,6 +12,8 @@
 #define RF_QUEUE_VAIN 4
 /* Who has used more than the others by one part in so many has had its share, for reservations. */
 #define RF_QUEUE_OVER 200
+/* Amounts that a member needs on one machine: those above count as this one. */
+#define RF_QUEUE_PIECES 64
 
 typedef unsigned __int128 rf_u128;
 
@@ -73,6 +75,8 @@ struct rf_queue {
 	struct rf_heap ready; /* children; in a leaf: shapes */
 	struct rf_shape *first;
 	bool over;     /* its first would leave it over its guarantee */
+	int64_t piece; /* nothing below that is ready needs less on one machine */
+	uint64_t vain_at; /* as of this count of helps nothing below may run; 0: not known */
 	rf_u128 key;   /* what it has used by weight, when it was last put in its place */
 	rf_u128 usage; /* the same, for the order of victims */
 
@@ -80,16 +84,18 @@ struct rf_queue {
 	rf_u128 past; /* bills * ms, 20 bits behind the point */
 	int64_t past_ms;
 	uint64_t rate; /* sum of the bills of what runs */
+	uint64_t part; /* of the cluster by weight, 2^32 is all */
 
 	/* leaf */
 	size_t n_works;
 	struct rf_workload *running; /* newest first */
 	struct rf_shape *held, *held_last;
 	struct rf_heap *rooms; /* shapes that wait for room, by need; NULL: none yet */
-	size_t n_held, n_roomed, to_scan, n_soft, n_refused;
+	struct rf_heap *pieces; /* shapes that wait for a machine with so much left, by that; NULL: none yet */
+	size_t n_held, n_roomed, n_pieced, to_scan, n_soft, n_refused;
 	uint64_t freed;	      /* grows when work of its own ends */
 	struct rf_heap large; /* gangs that wait, the largest first, then the oldest */
-	size_t soft_pos, refused_pos,
+	size_t soft_pos, refused_pos, pieced_pos,
 		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
 	size_t tries, vain; /* since its last rest: stepped aside, refused */
 	uint64_t turn;	    /* the round in which it last admitted something */
@@ -105,6 +111,7 @@ enum rf_hold {
 	RF_HOLD_OWN,	 /* until work of its own leaf ends */
 	RF_HOLD_SOFT,	 /* until anything ends that uses what it lacks */
 	RF_HOLD_REFUSED, /* until the caller says so */
+	RF_HOLD_PIECE,	 /* until a machine has so much left */
 };
 
 /* Workloads of one leaf that are alike in all but priority and age. */
@@ -113,13 +120,14 @@ struct rf_shape {
 	struct rf_queue *leaf;
 	uint64_t shape;
 	int64_t min, size, run_limit;
-	bool preemptible, stoppable; /* stoppable: at any time */
+	bool preemptible, stoppable, one_place; /* stoppable: at any time */
+	int64_t piece;		     /* of the first resource, that a member needs on one machine; 0: it may be spread */
 	struct rf_heap works;	     /* that wait */
 	size_t refs;		     /* works that wait or run */
 	enum rf_hold hold;
 	uint64_t mask, held_at;
 	struct rf_shape *held_prev, *held_next; /* in the leaf's list, or */
-	struct rf_heap_item room;		/* among those that wait for room */
+	struct rf_heap_item room;		/* among those that wait for room, or for a machine */
 	size_t room_res;
 	int64_t need;
 	size_t n_ask;
@@ -162,7 +170,7 @@ struct rf_queues {
 	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
-	RF_VEC(struct rf_queue *) soft, refused, large; /* leaves that have such */
+	RF_VEC(struct rf_queue *) soft, refused, pieced, large; /* leaves that have such */
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
@@ -174,6 +182,8 @@ struct rf_queues {
 	struct rf_queue *fresh;
 	uint64_t round; /* ends when who had its turn is to have another, while some rest */
 	uint64_t ticks; /* counts what may help somebody */
+	uint64_t helps; /* the same, for those who are ready: until then what may not run may not */
+	int64_t piece;	/* no machine has more left of the first resource */
 	uint64_t soft_at[RF_QUEUE_RES_MAX], changed_at[RF_QUEUE_RES_MAX];
 	struct rf_reservation reserved[RF_QUEUE_RESERVATIONS_MAX];
 	size_t n_reserved;
@@ -225,6 +235,9 @@ uint64_t rf_charge_bill(const struct rf_queues *qs, const struct rf_shape *s, in
 
 /* queue_share.c */
 void rf_ledger_to(const struct rf_queues *qs, struct rf_queue *q, int64_t now);
+/* All of them; and what they are owed is cut to what may be kept. */
+void rf_ledger_all(struct rf_queues *qs, int64_t now);
+void rf_ledger_defaults(struct rf_queues_config *c);
 rf_u128 rf_ledger_key(const struct rf_queues *qs, const struct rf_queue *q);
 void rf_ledger_remember(struct rf_queues *qs, struct rf_queue *q, int64_t now);
 void rf_queue_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now);
@@ -234,10 +247,23 @@ void rf_share_fill(struct rf_queues *qs); /* RF_V_FAIR, if stale */
 bool rf_order_child(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_room(const struct rf_heap_item *a, const struct rf_heap_item *b);
+bool rf_order_piece(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_large(const struct rf_heap_item *a, const struct rf_heap_item *b);
 /* Would the smallest of this shape leave the queue over its guarantee? */
 bool rf_order_over(const struct rf_queue *q, const struct rf_shape *s);
+/* Counts anew what is asked for at least below: by what is ready, in a deep leaf also by what stepped aside. */
+void rf_order_least(struct rf_queues *qs, struct rf_queue *q);
+void rf_order_least_again(struct rf_queues *qs, struct rf_queue *q); /* unless that takes long */
+static inline size_t rf_queue_shapes(const struct rf_queue *leaf)
+{
+	return leaf->ready.n + leaf->n_held + leaf->n_roomed + leaf->n_pieced;
+}
+/* No machine has so much left. */
+static inline bool rf_order_too_large(const struct rf_queues *qs, const struct rf_shape *s)
+{
+	return s->piece > qs->piece;
+}
 void rf_order_keys(struct rf_queues *qs, struct rf_queue *q); /* of one queue, from its heap */
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf);
 void rf_order_wake_all(struct rf_queues *qs);

@@ -7,6 +7,11 @@
 #define INV_LN2 UINT64_C(6196328019) /* 1 / ln 2, 32 bits behind the point */
 #define LEDGER_HEAD "ringfence-ledger 1\n"
 #define LEDGER_MAX (16 << 20)
+#define PAST_MAX (((rf_u128)1 << 110) - 1) /* more cannot come from usage, and would overflow */
+#define LEVEL_SHIFT 24			   /* so that it can be multiplied by a rate */
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+#define CREDIT_MS (7 * DAY_MS)
+#define OWED_MS (30 * DAY_MS)
 
 /* --- decay ----------------------------------------------------------------------------------- */
 
@@ -95,6 +100,76 @@ rf_u128 rf_ledger_key(const struct rf_queues *qs, const struct rf_queue *q)
 	int64_t ahead = RF_MAX(qs->c.entry_ms, 1); /* 1: at least what runs tells queues apart */
 
 	return (q->past + ((rf_u128)q->rate * (uint64_t)ahead << 20)) / (uint64_t)q->weight;
+}
+
+/* --- credit ----------------------------------------------------------------------------------- */
+
+static bool waits(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	for (size_t r = 0; r < qs->n_res; r++)
+		if (q->v[RF_V_WANT][r] > 0)
+			return true;
+	return false;
+}
+
+/* Where the children are: what was used by weight, the mean over what runs now. Who only waits, or has one card for a
+ * year, does not pull it down. False: nothing runs. */
+static bool level_of(const struct rf_queues *qs, const struct rf_queue *q, rf_u128 *ret)
+{
+	rf_u128 sum = 0, rates = 0;
+
+	for (size_t i = 0; i < q->children.n; i++) {
+		const struct rf_queue *c = q->children.at[i];
+
+		sum += (rf_ledger_key(qs, c) >> LEVEL_SHIFT) * c->rate;
+		rates += c->rate;
+	}
+	*ret = rates > 0 ? (sum / rates) << LEVEL_SHIFT : 0;
+	return rates > 0;
+}
+
+static void lift(const struct rf_queues *qs, struct rf_queue *q, rf_u128 least)
+{
+	rf_u128 key = rf_ledger_key(qs, q);
+
+	if (key < least)
+		q->past = RF_MIN(q->past + (least - key) * (uint64_t)q->weight, PAST_MAX);
+}
+
+/* Who used less than the others goes before them until it has caught up. So that it does not have everything for
+ * weeks after a quiet year, it counts as having used at least what the others did, but for so long of its share. */
+static void cut_credit(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	uint64_t weights = 0;
+	rf_u128 level;
+	bool any = level_of(qs, q, &level);
+
+	for (size_t i = 0; i < q->children.n; i++)
+		weights += (uint64_t)q->children.at[i]->weight;
+	for (size_t i = 0; i < q->children.n; i++) {
+		struct rf_queue *c = q->children.at[i];
+		uint64_t ms = (uint64_t)(waits(qs, c) ? qs->c.owed_ms : qs->c.credit_ms);
+		rf_u128 credit = ((rf_u128)q->part * ms << 20) / weights;
+
+		c->part = (uint64_t)((rf_u128)q->part * (uint64_t)c->weight / weights);
+		if (any && level > credit)
+			lift(qs, c, level - credit);
+	}
+}
+
+void rf_ledger_all(struct rf_queues *qs, int64_t now)
+{
+	for (size_t i = 0; i < qs->order.n; i++)
+		rf_ledger_to(qs, qs->order.at[i], now);
+	qs->root->part = UINT64_C(1) << 32;
+	for (size_t i = 0; qs->c.half_life_ms > 0 && i < qs->order.n; i++)
+		cut_credit(qs, qs->order.at[i]);
+}
+
+void rf_ledger_defaults(struct rf_queues_config *c)
+{
+	c->credit_ms = c->credit_ms > 0 ? c->credit_ms : CREDIT_MS;
+	c->owed_ms = c->owed_ms > 0 ? c->owed_ms : OWED_MS;
 }
 
 uint64_t rf_queue_usage(struct rf_queues *qs, struct rf_queue *q, int64_t now)
@@ -215,7 +290,7 @@ static bool read_hex(struct rf_str s, rf_u128 *ret)
 		n = n << 4 | (rf_u128)(c <= '9' ? c - '0' : c - 'a' + 10);
 	}
 	*ret = n;
-	return n >> 110 == 0; /* more cannot come from usage, and would overflow */
+	return n <= PAST_MAX;
 }
 
 static int read_line(struct rf_str text, size_t number, struct line *ret, struct rf_err *err)

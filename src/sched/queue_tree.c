@@ -21,7 +21,10 @@ static void free_queue(const struct rf_queues *qs, struct rf_queue *q)
 {
 	for (size_t r = 0; q->rooms != NULL && r < 2 * qs->n_res; r++)
 		rf_heap_done(&q->rooms[r]);
+	for (size_t i = 0; q->pieces != NULL && i <= RF_QUEUE_PIECES; i++)
+		rf_heap_done(&q->pieces[i]);
 	free(q->rooms);
+	free(q->pieces);
 	rf_heap_done(&q->ready);
 	rf_heap_done(&q->large);
 	rf_vec_done(&q->children);
@@ -40,7 +43,8 @@ static int check_config(const struct rf_queues_config *c, struct rf_err *err)
 	if (c->n_resources == 0 || c->n_resources > RF_QUEUE_RES_MAX)
 		return rf_fail(err, RF_INVALID, "queues: %zu resources; 1 to %d are possible",
 			       c->n_resources, RF_QUEUE_RES_MAX);
-	if (!time_ok(c->half_life_ms) || !time_ok(c->entry_ms) || !time_ok(c->refresh_ms) ||
+	if (!time_ok(c->half_life_ms) || !time_ok(c->credit_ms) || !time_ok(c->owed_ms) ||
+	    !time_ok(c->entry_ms) || !time_ok(c->refresh_ms) ||
 	    !time_ok(c->reserve_after_ms) || !time_ok(c->reserve_overdue_ms))
 		return rf_fail(err, RF_INVALID,
 			       "queues: a length of time is below 0 or above %lld ms",
@@ -62,6 +66,7 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	qs->c.resources = NULL;
 	if (qs->c.refresh_ms == 0)
 		qs->c.refresh_ms = 1000;
+	rf_ledger_defaults(&qs->c);
 	qs->n_res = c->n_resources;
 	qs->res_names = rf_alloc(qs->n_res * sizeof(*qs->res_names));
 	for (size_t i = 0; i < qs->n_res; i++) {
@@ -73,7 +78,9 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	for (size_t i = 0; i < qs->n_res; i++)
 		qs->root->v[RF_V_LIMIT][i] = RF_QUEUE_NO_LIMIT;
 	qs->round = 1;
+	qs->helps = 1;
 	qs->deep = RF_QUEUE_TRIES;
+	qs->piece = RF_QUEUE_PIECES;
 	qs->stale = true;
 	*ret = qs;
 	return 0;
@@ -154,6 +161,7 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->order);
 	rf_vec_done(&qs->soft);
 	rf_vec_done(&qs->refused);
+	rf_vec_done(&qs->pieced);
 	rf_vec_done(&qs->rested);
 	rf_vec_done(&qs->touched);
 	rf_vec_done(&qs->large);
@@ -462,49 +470,16 @@ static void foot_up(struct rf_queues *qs, struct rf_queue *q)
 	}
 }
 
-static void least_of(const struct rf_queues *qs, int64_t *least, const struct rf_shape *s)
-{
-	int64_t need[RF_QUEUE_RES_MAX] = { 0 };
-
-	for (size_t i = 0; i < s->n_ask; i++)
-		need[s->ask[i].resource] = s->ask[i].amount * s->min;
-	for (size_t r = 0; r < qs->n_res; r++)
-		least[r] = RF_MIN(least[r], need[r]);
-}
-
-/* Nothing that waits below asks for less: lets a full cluster be seen at a glance. What stepped aside
- * counts too, it may have been called back. */
-static void least_up(struct rf_queues *qs, struct rf_queue *q)
-{
-	int64_t *least = q->v[RF_V_LEAST];
-
-	for (size_t r = 0; r < qs->n_res; r++)
-		least[r] = RF_QUEUE_NO_LIMIT;
-	for (size_t i = 0; i < q->children.n; i++) {
-		for (size_t r = 0; r < qs->n_res; r++)
-			least[r] = RF_MIN(least[r], q->children.at[i]->v[RF_V_LEAST][r]);
-	}
-	for (size_t i = 0; rf_queue_is_leaf(q) && i < q->ready.n; i++)
-		least_of(qs, least, RF_CONTAINER_OF(q->ready.at[i], struct rf_shape, item));
-	for (const struct rf_shape *s = q->held; s != NULL; s = s->held_next)
-		least_of(qs, least, s);
-	for (size_t k = 0; q->n_roomed > 0 && k < 2 * qs->n_res; k++) {
-		for (size_t i = 0; i < q->rooms[k].n; i++)
-			least_of(qs, least,
-				 RF_CONTAINER_OF(q->rooms[k].at[i], struct rf_shape, room));
-	}
-}
-
 /* Keys and heaps, children before parents. */
 static void reorder(struct rf_queues *qs, int64_t now)
 {
+	rf_ledger_all(qs, now);
 	for (size_t i = qs->order.n; i-- > 0;) {
 		struct rf_queue *q = qs->order.at[i];
 
-		rf_ledger_to(qs, q, now);
 		rf_heap_all(&q->ready);
 		rf_order_keys(qs, q);
-		least_up(qs, q);
+		rf_order_least_again(qs, q);
 		if (q->parent == NULL)
 			continue;
 		/* the parent's heap is put right as a whole when its turn comes */
@@ -543,6 +518,8 @@ void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
 	qs->news++;
 	rf_order_wake_all(qs);
 	reorder(qs, now);
+	for (size_t i = qs->order.n; i-- > 0;)
+		rf_order_least(qs, qs->order.at[i]);
 }
 
 /* --- recount -------------------------------------------------------------------------------- */

@@ -89,6 +89,11 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 	v = rf_ahead_gate(qs, w, s->min, now);
 	if (v != NULL)
 		say_reserved(v, s, ret);
+	else if (rf_order_too_large(qs, s))
+		*ret = (struct rf_why){ .kind = RF_WHY_REFUSED,
+					.by = RF_WHY_BY_OTHERS,
+					.resource = -1,
+					.resources = rf_shape_mask(s) };
 	else if (s->hold == RF_HOLD_REFUSED)
 		*ret = (struct rf_why){ .kind = RF_WHY_REFUSED,
 					.by = RF_WHY_BY_OTHERS,
@@ -159,11 +164,12 @@ bool rf_workload_why_holds(const struct rf_queues *qs, const struct rf_workload 
 	case RF_WHY_RUNNING:
 		return true;
 	case RF_WHY_TURN:
-		return w->shape->hold != RF_HOLD_REFUSED &&
+		return w->shape->hold != RF_HOLD_REFUSED && !rf_order_too_large(qs, w->shape) &&
 		       rf_charge_check(w->shape, w->shape->min, NULL) == RF_WHY_RUNNING &&
 		       rf_ahead_gate(qs, w, w->shape->min, now) == NULL;
 	case RF_WHY_REFUSED:
-		return w->shape->hold == RF_HOLD_REFUSED && w->shape->mask == y->resources;
+		return rf_order_too_large(qs, w->shape) ||
+		       (w->shape->hold == RF_HOLD_REFUSED && w->shape->mask == y->resources);
 	case RF_WHY_RESERVED:
 		return rf_ahead_gate(qs, w, w->shape->min, now) != NULL;
 	default:

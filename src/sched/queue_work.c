@@ -69,10 +69,8 @@ struct shape_key {
 
 static struct shape_key key_of(const struct rf_queue *q, const struct rf_workload_spec *s)
 {
-	return (struct shape_key){
-		q->serial, s->shape,	    s->min,
-		s->size,   s->run_limit_ms, s->preemptible ? (s->min_run_ms == 0 ? 2 : 1) : 0
-	};
+	return (struct shape_key){ q->serial, s->shape,	       s->min,
+				   s->size,   s->run_limit_ms, (s->preemptible ? (s->min_run_ms == 0 ? 2 : 1) : 0) | (s->one_place ? 4 : 0) };
 }
 
 static int check_ask(const struct rf_queues *qs, const struct rf_workload_spec *s,
@@ -178,6 +176,11 @@ static struct rf_shape *new_shape(struct rf_queue *q, const struct rf_workload_s
 	shape->run_limit = s->run_limit_ms;
 	shape->preemptible = s->preemptible;
 	shape->stoppable = s->preemptible && s->min_run_ms == 0;
+	shape->one_place = s->one_place;
+	for (size_t i = 0; i < s->n_ask && s->one_place; i++) {
+		if (s->ask[i].resource == 0)
+			shape->piece = RF_MIN(s->ask[i].amount, RF_QUEUE_PIECES);
+	}
 	shape->works.before = rf_order_work;
 	shape->n_ask = s->n_ask;
 	memcpy(shape->ask, s->ask, s->n_ask * sizeof(shape->ask[0]));
@@ -234,7 +237,7 @@ static void drop_shape(struct rf_queues *qs, struct rf_shape *s)
 {
 	struct shape_key key = { s->leaf->serial, s->shape,
 				 s->min,	  s->size,
-				 s->run_limit,	  s->preemptible ? (s->stoppable ? 2 : 1) : 0 };
+				 s->run_limit,	  (s->preemptible ? (s->stoppable ? 2 : 1) : 0) | (s->one_place ? 4 : 0) };
 
 	if (--s->refs > 0)
 		return;

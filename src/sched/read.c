@@ -2,8 +2,8 @@
  * does not place: no Ready condition is not ready, a card without memory is out of service. */
 #include <stdarg.h>
 
-#include "gpu/models.h"
 #include "sched/read_private.h"
+#include "tenant/slice.h"
 
 #define PODS_DEFAULT 110	       /* what a kubelet allows when nothing is said */
 #define WHOLE_BYTES (INT64_C(1) << 52) /* more than any card has: nothing fits beside it */
@@ -444,43 +444,19 @@ static bool asks_whole(const struct rf_json *claim, const struct rf_json *result
 	return rf_json_at(result, "consumedCapacity", "memory") == NULL;
 }
 
-static bool speaks_of(const struct rf_json *config, struct rf_str request)
+/* A slice that does not say where it is is taken for the whole card. */
+static void read_slice(const struct rf_json *claim, size_t i, struct rf_sched_grant *g)
 {
-	const struct rf_json *list = rf_json_at(config, "requests");
+	struct rf_slice_place place;
 
-	for (size_t i = 0; i < rf_json_len(list); i++) {
-		if (rf_str_eq(rf_json_str(rf_json_item(list, i)), request))
-			return rf_str_is(rf_json_str_at(config, "opaque", "driver"), RF_DRIVER);
-	}
-	return false;
-}
-
-/* Slices say where they are in the allocation's config for their request: {profile, starts}, a start for
- * each of its results in turn. One that does not is taken for the whole card. */
-static void read_slice(const struct rf_json *claim, struct rf_sched_claim *c, struct rf_sched_grant *g)
-{
-	const struct rf_json *list = rf_json_at(claim, "status", "allocation", "devices", "config");
-	size_t nth = 0;
-
-	for (const struct rf_sched_grant *o = c->grants; o < g; o++)
-		nth += rf_str_eq(o->container, g->container);
-	for (size_t i = 0; i < rf_json_len(list); i++) {
-		const struct rf_json *config = rf_json_item(list, i),
-				     *says = rf_json_at(config, "opaque", "parameters");
-		struct rf_str profile = rf_json_str_at(says, "profile");
-		int64_t start = rf_json_int(rf_json_item(rf_json_at(says, "starts"), nth), -1);
-
-		if (!speaks_of(config, g->container) || profile.n == 0 || profile.n > 31 || start < 0 ||
-		    start >= RF_MIG_MEMORY_SLICES)
-			continue;
-		g->profile = profile;
-		g->start = start;
-		g->whole = false;
+	if (!rf_slice_of_result(claim, i, &place))
 		return;
-	}
+	g->profile = place.profile;
+	g->start = place.start;
+	g->whole = false;
 }
 
-static void read_result(const struct rf_json *claim, const struct rf_json *r,
+static void read_result(const struct rf_json *claim, size_t i, const struct rf_json *r,
 			struct rf_sched_claim *c)
 {
 	const struct rf_json *used = rf_json_at(r, "consumedCapacity");
@@ -499,7 +475,7 @@ static void read_result(const struct rf_json *claim, const struct rf_json *r,
 				      .milli = milli != NULL   ? whole_of(milli)
 					       : bytes != NULL ? 0
 							       : 1000 };
-	read_slice(claim, c, g);
+	read_slice(claim, i, g);
 }
 
 void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
@@ -520,7 +496,7 @@ void rf_sched_read_claim(struct rf_arena *a, const struct rf_json *claim,
 	};
 	ret->grants = rf_arena_array(a, struct rf_sched_grant, RF_MAX(rf_json_len(list), 1));
 	for (size_t i = 0; i < rf_json_len(list); i++)
-		read_result(claim, rf_json_item(list, i), ret);
+		read_result(claim, i, rf_json_item(list, i), ret);
 }
 
 /* --- slices ------------------------------------------------------------------------------ */

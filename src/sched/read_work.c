@@ -56,6 +56,27 @@ int rf_sched_read_group(struct rf_arena *a, const struct rf_json *group, struct 
 	return 0;
 }
 
+int rf_sched_read_gpu_pool(const struct rf_json *pool, struct rf_sched_pool *ret, struct rf_err *err)
+{
+	static const char *const names[] = { [RF_SCHED_FRAGMENTATION] = "fragmentation",
+					     [RF_SCHED_PACK] = "pack",
+					     [RF_SCHED_SPREAD] = "spread" };
+	const struct rf_json *spec = rf_json_at(pool, "spec"), *placement = rf_json_at(spec, "placement");
+	struct rf_str word = rf_json_str(placement);
+	size_t i = 0;
+
+	if (is_given(spec) && !rf_json_is(spec, RF_JSON_OBJECT))
+		return bad(err, pool, "GPUPool", "spec must be an object");
+	while (i < RF_COUNT(names) && !rf_str_is(word, names[i]))
+		i++;
+	if (is_given(placement) && i == RF_COUNT(names))
+		return bad(err, pool, "GPUPool", "spec.placement must be fragmentation, pack or spread");
+	*ret = (struct rf_sched_pool){ .name = rf_json_str_at(pool, "metadata", "name"),
+				       .placement = is_given(placement) ? (enum rf_sched_placement)i :
+									  RF_SCHED_FRAGMENTATION };
+	return 0;
+}
+
 int rf_sched_read_queue(struct rf_arena *a, const struct rf_json *queue, struct rf_sched_queue *ret, struct rf_err *err)
 {
 	const struct rf_json *spec = rf_json_at(queue, "spec"), *list = rf_json_at(spec, "resources");

@@ -7,6 +7,9 @@
 #include "codec/json.h"
 #include "tenant/tenant.h"
 
+#define RF_POOL_LABEL "ringfence.io/pool"	     /* of a node: the GPUPool it belongs to */
+#define RF_RACK_LABEL "topology.kubernetes.io/rack" /* of a node: its rack, for tenants that share none */
+
 /* --- facts ------------------------------------------------------------------------------- */
 
 struct rf_sched_pair {
@@ -39,6 +42,13 @@ struct rf_sched_node {
 	size_t n_taints;
 	struct rf_sched_amount *more; /* allocatable */
 	size_t n_more;
+};
+
+/* A GPUPool: how places on its nodes are chosen. */
+enum rf_sched_placement { RF_SCHED_FRAGMENTATION, RF_SCHED_PACK, RF_SCHED_SPREAD };
+struct rf_sched_pool {
+	struct rf_str name;
+	enum rf_sched_placement placement;
 };
 
 struct rf_sched_device {
@@ -206,6 +216,8 @@ int rf_sched_read_group(struct rf_arena *a, const struct rf_json *group, struct 
 			struct rf_err *err);
 int rf_sched_read_queue(struct rf_arena *a, const struct rf_json *queue, struct rf_sched_queue *ret,
 			struct rf_err *err);
+/* A GPUPool: RF_INVALID with what is wrong. */
+int rf_sched_read_gpu_pool(const struct rf_json *pool, struct rf_sched_pool *ret, struct rf_err *err);
 /* A PodDisruptionBudget. */
 void rf_sched_read_budget(struct rf_arena *a, const struct rf_json *budget, struct rf_sched_budget *ret);
 /* Whose cards a ResourceSlice speaks of: the node's name; empty for slices that are not ours. */

@@ -140,7 +140,8 @@ static int64_t members(const struct world *w, int group, int64_t *ret_bound)
 		if (!p->flying && p->node == NOBODY && !p->claim_dirty && !ref_there(p, &node))
 			continue;
 		n++;
-		*ret_bound += p->live && !p->ended && p->node != NOBODY;
+		/* that it ended, and nobody told yet, is not known: the gang was whole */
+		*ret_bound += ((p->live && !p->ended) || p->dirty) && p->node != NOBODY;
 	}
 	return n;
 }
@@ -194,14 +195,28 @@ static bool take_release(struct world *w, int i)
 	return true;
 }
 
+/* One of it was just told to go. */
+static void note_torn(const struct world *w, struct group *g, int i)
+{
+	int64_t going;
+	bool torn = ref_staying(w, i, &going) < g->min;
+
+	g->torn = !torn ? 0 : g->torn > 0 ? g->torn + 1 : going;
+}
+
 static bool take_evict(struct world *w, int i)
 {
+	bool half = ref_half_made(w, &w->pods[i]), torn = w->pods[i].group != NOBODY && w->groups[w->pods[i].group].torn > 0;
+
 	if (!ref_evict(w, i))
 		return false;
 	w->n.evicts++;
-	w->plan_evicts += !ref_half_made(w, &w->pods[i]);
+	w->plan_evicts += !half && !torn; /* what is left of a gang that went is no plan */
 	w->commits++;
 	w->pods[i].evicted = true;
+	w->pods[i].refused = false;
+	if (w->pods[i].group != NOBODY && !half)
+		note_torn(w, &w->groups[w->pods[i].group], w->pods[i].group);
 	push_write(w, W_EVICT, i);
 	return true;
 }
@@ -254,21 +269,36 @@ static bool twins_agree(struct world *w, size_t most, const struct rf_core_decis
 	return true;
 }
 
+/* Has it an excuse to stay when its gang goes? Once that runs further members are on their own: who was on its way when the
+ * others were told to go, and who came when the gang was whole and is within its own minimum run time. Whose eviction the API
+ * refused stays until it is tried again; that it is, is looked at at rest. */
+static bool is_excused(const struct world *w, const struct pod *p)
+{
+	const struct group *g = &w->groups[p->group];
+
+	return p->late || (p->refused && g->torn > 0) ||
+	       (g->whole_at > 0 && p->started > g->whole_at && w->now < p->started + ref_min_run(w, p));
+}
+
 /* I14: what is left of a gang that ran is enough, or nothing. */
 static bool gangs_kept(struct world *w)
 {
 	for (int g = 0; g < GROUPS; g++) {
-		int64_t left = 0, going = 0;
+		int64_t left = 0, going = 0, excused = 0;
+		bool untold = false;
 
 		for (int i = 0; i < PODS; i++) {
 			const struct pod *p = &w->pods[i];
 
+			untold |= p->group == g && p->dirty; /* by what the core knew it may have been right */
 			if (p->group != g || !p->live || p->ended || p->node == NOBODY)
 				continue;
 			left += !p->evicted && !p->deleting;
+			excused += !p->evicted && !p->deleting && is_excused(w, p);
 			going += p->evicted && !p->deleting;
 		}
-		CHECK(w, going == 0 || left == 0 || left >= w->groups[g].min || !w->groups[g].exists || left + going < w->groups[g].min,
+		CHECK(w, untold || going == 0 || left == excused || left >= w->groups[g].min || !w->groups[g].exists ||
+				 left + going < w->groups[g].min,
 		      "I14 gang %s is left with %d members of %d", w->groups[g].name, (int)left, (int)w->groups[g].min);
 	}
 	return true;
@@ -342,6 +372,9 @@ static void write_failed(struct world *w, const struct write *x, const char *why
 	p->fails++;
 	p->failed_at = w->now;
 	p->evicted = false;
+	p->refused = x->kind == W_EVICT;
+	if (p->refused && p->group != NOBODY && w->groups[p->group].torn > 0)
+		w->groups[p->group].torn--;
 	drop_commit(w, x->commit);
 	BOTH(w, rf_core_failed, rf_str(uid), rf_str(why), w->now);
 }
@@ -356,6 +389,7 @@ static void group_bound(struct world *w, int group)
 	if (bound < w->groups[group].min)
 		return;
 	w->groups[group].started = true;
+	w->groups[group].whole_at = w->now;
 	world_tell_group(w, group);
 }
 
@@ -364,6 +398,7 @@ static void do_bind(struct world *w, struct pod *p)
 	p->node = p->place.node;
 	p->started = w->now;
 	p->flying = false;
+	p->late = p->group != NOBODY && w->groups[p->group].torn > 0;
 	p->prepared = p->claimed;
 	p->ends = p->run_limit > 0 ? w->now + 1 + (int64_t)(p->serial * 7919 % (uint64_t)p->run_limit) : NONE;
 	if (p->group != NOBODY && w->groups[p->group].exists && w->groups[p->group].run_limit > 0)

@@ -330,6 +330,18 @@ int ref_leaf(const struct world *w, const struct pod *p)
 	return q;
 }
 
+/* To which queue what runs is charged: its own where the one it names will not do, and the queue also of a tenant that is
+ * gone, for it runs on what the queues above it have. */
+static int charged_to(const struct world *w, const struct pod *p)
+{
+	const struct group *g = group_of(w, p);
+	int t = space_tenant(p->space), q = g != NULL && g->queue != NOBODY ? g->queue : p->queue;
+
+	if (t == NOBODY || q == NOBODY || q >= LEAVES || q % TENANTS != t || !w->queues[q].exists)
+		return t;
+	return q;
+}
+
 static int up(const struct world *w, int q)
 {
 	return w->queues[q].exists ? w->queues[q].parent : NOBODY;
@@ -385,9 +397,7 @@ int64_t ref_used(const struct world *w, int queue, enum res r, bool pinned_only,
 
 		if (!runs_at(p, &at) || is_gone(gone, i))
 			continue;
-		leaf = ref_leaf(w, p);
-		if (leaf == NOBODY && space_tenant(p->space) != NOBODY && w->tenants[space_tenant(p->space)].exists)
-			leaf = space_tenant(p->space); /* what runs stays its tenant's */
+		leaf = charged_to(w, p);
 		if (leaf == NOBODY || !is_below(w, leaf, queue) || (pinned_only && !ref_is_pinned(w, p)))
 			continue;
 		n += asks_at(p, r, w, ref_holds(p) ? &p->place : NULL);
@@ -665,6 +675,31 @@ bool ref_half_made(const struct world *w, const struct pod *p)
 	return n < g->min;
 }
 
+int64_t ref_staying(const struct world *w, int group, int64_t *ret_going)
+{
+	int64_t n = 0;
+
+	*ret_going = 0;
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		if (p->group != group || !p->live || p->ended || p->node == NOBODY)
+			continue;
+		n += !p->evicted && !p->deleting && !p->late;
+		*ret_going += p->evicted;
+	}
+	return n;
+}
+
+/* Others of its gang were told to go: what is left goes, too. */
+static bool is_torn(const struct world *w, const struct pod *p)
+{
+	const struct group *g = group_of(w, p);
+	int64_t going;
+
+	return g != NULL && g->torn > 0 && ref_staying(w, p->group, &going) < g->min;
+}
+
 /* Over its guarantee, with those not counted that go already, in something that it uses. */
 static bool is_over(const struct world *w, const struct pod *p)
 {
@@ -739,7 +774,7 @@ bool ref_evict(struct world *w, int i)
 	CHECK(w, w->now >= p->started + ref_min_run(w, p), "I14 evict %s after %" PRId64 " of its %" PRId64 " ms", p->uid,
 	      w->now - p->started, ref_min_run(w, p));
 	CHECK(w, budget_open(w, p), "I14 evict %s, whose budget is used up", p->uid);
-	if (untold(w)) /* by what the core knew it may have been right */
+	if (untold(w) || is_torn(w, p)) /* by what the core knew it may have been right */
 		return true;
 	w->n.checked_victims++;
 	CHECK(w, may_be_taken(w, p), "I14 evict %s, within the guarantee of %s (cards %" PRId64 " of %" PRId64 ")", p->uid,
@@ -759,6 +794,8 @@ struct search {
 	struct held units[GRANTS];
 	int n;
 	struct place *ret;
+	bool (*then)(void *ctx, const struct place *at); /* false: another place, please; NULL: any will do */
+	void *ctx;
 };
 
 static bool try_units(struct search *s, int i);
@@ -780,9 +817,8 @@ static bool try_unit(struct search *s, int i, const struct held *h)
 	} else {
 		ok = true;
 	}
+	s->ret->held[i] = *h;
 	ok = ok && try_units(s, i + 1);
-	if (ok)
-		s->ret->held[i] = *h;
 	s->loads[h->card] = before;
 	s->island = island;
 	return ok;
@@ -794,7 +830,7 @@ static bool try_units(struct search *s, int i)
 
 	if (i == s->n) {
 		s->ret->n = s->n;
-		return true;
+		return s->then == NULL || s->then(s->ctx, s->ret);
 	}
 	for (int k = 0; k < n->n_cards; k++) {
 		const struct card *c = &n->cards[k];
@@ -814,10 +850,11 @@ static bool try_units(struct search *s, int i)
 	return false;
 }
 
-static bool cards_fit(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret)
+static bool cards_fit(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret,
+		      bool (*then)(void *ctx, const struct place *at), void *ctx)
 {
 	const struct shape *v = &shapes[p->shape];
-	struct search s = { .w = w, .p = p, .gone = gone, .node = node, .island = NOBODY, .ret = ret };
+	struct search s = { .w = w, .p = p, .gone = gone, .node = node, .island = NOBODY, .ret = ret, .then = then, .ctx = ctx };
 
 	for (int c = 0; c < v->n; c++) {
 		for (int k = 0; k < v->c[c].cards; k++)
@@ -834,13 +871,19 @@ static bool cards_fit(const struct world *w, const struct pod *p, int node, cons
 	return try_units(&s, 0);
 }
 
-bool ref_place(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret)
+static bool place_then(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret,
+		       bool (*then)(void *ctx, const struct place *at), void *ctx)
 {
 	const struct node *n = &w->nodes[node];
 
 	*ret = (struct place){ .node = node };
 	return n->exists && n->ready && !n->cordoned && node_open(w, p, node, gone) && node_full(w, p, node, gone) == NULL &&
-	       wish_broken(w, p, node, gone) == NULL && cards_fit(w, p, node, gone, ret);
+	       wish_broken(w, p, node, gone) == NULL && cards_fit(w, p, node, gone, ret, then, ctx);
+}
+
+bool ref_place(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret)
+{
+	return place_then(w, p, node, gone, ret, NULL, NULL);
 }
 
 bool ref_fits(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
@@ -863,10 +906,15 @@ static bool plain_quotas(const struct world *w, const struct pod *p)
 	if (ref_is_pinned(w, p))
 		return false;
 	for (int q = 0; q < QUEUES; q++)
-		for (int r = 0; r < RES && w->queues[q].exists; r++)
-			if (ref_asks(p, r) > 0 && w->queues[q].quotas[r].given &&
+		for (int r = 0; r < RES && w->queues[q].exists; r++) {
+			/* A card counts for its model, too: one that its queue does not lend is not to be had by a pod that
+			 * names no model either. */
+			bool asks = ref_asks(p, r) > 0 || (is_model(r) && ref_asks(p, R_CARDS) > 0);
+
+			if (asks && w->queues[q].quotas[r].given &&
 			    (w->queues[q].quotas[r].lending >= 0 || w->queues[q].quotas[r].borrowing >= 0))
 				return false;
+		}
 	return true;
 }
 
@@ -1108,37 +1156,86 @@ static bool gangs_whole(struct world *w, bool promises)
 	return true;
 }
 
+/* I14: what was left of a gang that was to go as a whole, because an eviction was refused, was told to go again. */
+static bool gangs_gone(struct world *w)
+{
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		CHECK(w, !p->live || p->ended || p->node == NOBODY || p->deleting || !p->refused || !is_torn(w, p) || !budget_open(w, p),
+		      "I14 %s stays, and its gang %s went", p->uid, w->groups[p->group].name);
+	}
+	return true;
+}
+
 bool ref_gangs_whole(struct world *w)
 {
 	return gangs_whole(w, false);
 }
 
+/* Moves, one after the other. A move says no cards: which one gets is found when it comes, so that what counts is whether
+ * there are any with which all of them find room. */
+struct moving {
+	struct world then;
+	int pod[PODS], to[PODS];
+	size_t n, at, farthest;
+};
+
+static bool move_on(struct moving *m);
+
+static bool moved_to(void *ctx, const struct place *at)
+{
+	struct moving *m = ctx;
+	struct pod *p = &m->then.pods[m->pod[m->at]], was = *p;
+
+	p->place = *at;
+	p->node = at->node;
+	m->at++;
+	if (move_on(m))
+		return true;
+	m->at--;
+	*p = was;
+	return false;
+}
+
+static bool move_on(struct moving *m)
+{
+	bool gone[PODS] = { false };
+	struct place at;
+
+	m->farthest = RF_MAX(m->farthest, m->at);
+	if (m->at == m->n)
+		return true;
+	gone[m->pod[m->at]] = true;
+	return place_then(&m->then, &m->then.pods[m->pod[m->at]], m->to[m->at], gone, &at, moved_to, m);
+}
+
 /* I21: moves go one after the other, each where there is room then, and touch nothing that must not be touched. */
 bool ref_moves(struct world *w, const struct rf_core_move *m, size_t n)
 {
-	static struct world then;
+	static struct moving v;
 	bool moved[PODS] = { false };
 
-	then = *w;
+	v.then = *w;
+	v.n = n;
+	v.at = v.farthest = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct pod *p = world_find(&then, m[i].uid);
-		bool gone[PODS] = { false };
+		const struct pod *p = world_find(w, m[i].uid);
 		int64_t to = NOBODY;
-		struct place at;
 		int k;
 
 		CHECK(w, p != NULL && p->node != NOBODY && !p->ended && !p->deleting, "I21 a move of %.*s, which does not run", RF_STR(m[i].uid));
-		k = (int)(p - then.pods);
+		k = (int)(p - w->pods);
 		CHECK(w, !moved[k], "I21 %s moves twice", p->uid);
 		CHECK(w, !ref_is_pinned(w, p) && w->now >= p->started + ref_min_run(w, p) && budget_open(w, p), "I21 %s must not move", p->uid);
 		CHECK(w, rf_str_starts(m[i].to, RF_LIT("node-")) && rf_str_int(rf_str_skip(m[i].to, 5), &to, NULL) == 0 && to >= 0 && to < NODES,
 		      "I21 %s moves to %.*s", p->uid, RF_STR(m[i].to));
-		moved[k] = gone[k] = true;
-		CHECK(w, ref_place(&then, p, (int)to, gone, &at), "I21 %s (%s) moves to node-%d, where it does not fit", p->uid, shapes[p->shape].name,
-		      (int)to);
-		p->place = at;
-		p->node = (int)to;
+		moved[k] = true;
+		v.pod[i] = k;
+		v.to[i] = (int)to;
 	}
+	CHECK(w, move_on(&v), "I21 %s (%s) moves to node-%d, where it does not fit", w->pods[v.pod[v.farthest]].uid,
+	      shapes[w->pods[v.pod[v.farthest]].shape].name, v.to[v.farthest]);
 	return true;
 }
 
@@ -1162,5 +1259,5 @@ bool ref_at_rest(struct world *w)
 	for (int g = 0; g < GROUPS; g++)
 		if (!gang_conserved(w, g))
 			return false;
-	return gangs_whole(w, true);
+	return gangs_whole(w, true) && gangs_gone(w);
 }

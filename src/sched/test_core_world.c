@@ -590,6 +590,8 @@ bool world_crash(struct world *w, uint64_t seed)
 	w->n.crashes++;
 	w->disturbed = true;
 	forget_flights(w);
+	for (int i = 0; i < GROUPS; i++)
+		w->groups[i].torn = 0; /* by whom the others were ended nobody knows any more */
 	for (int i = 0; i < PODS; i++) {
 		struct pod *p = &w->pods[i];
 
@@ -599,7 +601,7 @@ bool world_crash(struct world *w, uint64_t seed)
 			p->claim_rv = ++w->serial;
 		p->known = p->live;
 		p->claim_known = p->claimed;
-		p->dirty = p->claim_dirty = p->evicted = false;
+		p->dirty = p->claim_dirty = p->evicted = p->refused = false;
 		p->fails = 0;
 	}
 	rf_core_free(w->core);

@@ -70,6 +70,9 @@ struct queue {
 
 struct group {
 	bool exists, started, pinned;
+	/* So many were told to go and not refused, and what was left then is less than its minimum; 0: not so. */
+	int64_t torn;
+	int64_t whole_at; /* 0: not yet */
 	int space, shape, queue, zoned;
 	int64_t min, rv, created, min_run, run_limit;
 	int64_t broken_since; /* bound in part, and nobody is at it; 0: not so */
@@ -101,6 +104,8 @@ struct pod {
 	struct place place;
 	int64_t rv, claim_rv, priority, created, started, ends, gone_at, min_run, run_limit, grace;
 	int64_t fails, failed_at;
+	bool refused; /* its eviction was, the last time */
+	bool late;    /* was bound when its gang had been told to go */
 	uint64_t serial;
 	char why[400]; /* of its last wait */
 };
@@ -261,6 +266,8 @@ bool ref_conserved(struct world *w);
 bool ref_bind(struct world *w, const struct rf_core_decision *d, int pod, const struct place *at);
 bool ref_evict(struct world *w, int pod);
 bool ref_half_made(const struct world *w, const struct pod *p); /* of a gang that was never whole */
+/* Members that run and were not told to go, those aside that came late; and those that were. */
+int64_t ref_staying(const struct world *w, int group, int64_t *ret_going);
 /* May it go there, with the pods in `gone` not counted? */
 bool ref_fits(const struct world *w, const struct pod *p, int node, const bool gone[PODS]);
 /* The same, and where. */

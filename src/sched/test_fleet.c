@@ -352,6 +352,123 @@ static void who_wants_a_node_alone_is_alone(void **state)
 	assert_int_equal(p.node, 0);
 }
 
+static uint32_t add_in(struct rf_fleet *f, unsigned n, const char *rack)
+{
+	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX] = { 0 };
+	struct rf_fleet_node v = { .cpu_milli = 64000, .memory = 64 * GI, .pods = 100, .cards = cards, .n_cards = n,
+				   .rack = rf_str(rack) };
+	uint32_t node = RF_FLEET_NONE;
+
+	for (unsigned i = 0; i < n; i++)
+		cards[i] = (struct rf_fleet_card){ .memory = MEMORY[T4], .model = T4, .healthy = true };
+	assert_int_equal(rf_fleet_put_node(f, RF_FLEET_NONE, &v, &node, NULL), 0);
+	return node;
+}
+
+static void who_wants_a_rack_alone_is_alone(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask alone = whole(1, 1), other = whole(2, 1), cluster = ask_by(0, RF_ISOLATION_GPU);
+	struct rf_fleet_place p;
+	uint64_t held, version;
+
+	alone.owner.level = RF_ISOLATION_RACK;
+	cluster.owner.system = true;
+	add_in(f, 2, NULL);
+	assert_false(fits(f, &alone)); /* in no rack: nobody can say who else is in it */
+	assert_int_equal(why(f, &alone, RF_FLEET_NO_RACK), 1);
+	add_in(f, 2, "r1");
+	add_in(f, 2, "r1");
+	take(f, &alone, &p);
+	assert_int_equal(p.node, 1);
+	take(f, &other, &p);
+	assert_int_equal(p.node, 0);
+	take(f, &other, &p);
+	assert_false(fits(f, &other)); /* not on the other machine of the rack either */
+	assert_int_equal(why(f, &other, RF_FLEET_ISOLATION), 2);
+	assert_true(fits(f, &cluster));
+	take(f, &alone, &p);
+	held = take(f, &alone, &p);
+	assert_int_equal(p.node, 2);
+	add_in(f, 2, "r2");
+	take(f, &other, &p);
+	assert_int_equal(p.node, 3);
+	take(f, &alone, &p);
+	assert_false(fits(f, &alone)); /* a card is left in r2, with somebody else in that rack */
+	version = rf_fleet_version(f, &alone);
+	assert_true(rf_fleet_give(f, held));
+	assert_true(rf_fleet_version(f, &alone) != version);
+	assert_true(fits(f, &alone));
+}
+
+static void a_rack_is_free_when_the_last_of_it_left(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask alone = whole(1, 1), other = whole(2, 1);
+	struct rf_fleet_place p;
+	uint64_t first, second, version;
+	size_t mark;
+
+	alone.owner.level = RF_ISOLATION_RACK;
+	add_in(f, 1, "r1");
+	add_in(f, 1, "r1");
+	add_in(f, 1, "r1");
+	first = take(f, &alone, &p);
+	second = take(f, &alone, &p);
+	mark = rf_fleet_mark(f);
+	assert_true(rf_fleet_lift(f, first));
+	assert_false(fits(f, &other));
+	assert_true(rf_fleet_lift(f, second));
+	assert_true(fits(f, &other));
+	rf_fleet_rollback(f, mark);
+	assert_false(fits(f, &other));
+	assert_true(rf_fleet_give(f, first));
+	version = rf_fleet_version(f, &other);
+	assert_false(fits(f, &other));
+	assert_true(rf_fleet_give(f, second));
+	assert_true(rf_fleet_version(f, &other) != version);
+	take(f, &other, &p);
+	assert_int_equal(p.node, 2); /* the others are not scrubbed */
+	assert_false(fits(f, &alone));
+	/* The tenant accepts less, and more again, where it is. */
+	rf_fleet_regrade(f, 2, 1, RF_ISOLATION_RACK);
+	assert_true(rf_fleet_audit(f, NULL));
+	alone.owner.level = RF_ISOLATION_GPU;
+	rf_fleet_scrubbed(f, 0, 0, 0xff);
+	assert_false(fits(f, &alone));
+	rf_fleet_regrade(f, 2, 1, RF_ISOLATION_GPU);
+	assert_true(fits(f, &alone));
+}
+
+static void a_machine_that_is_moved_takes_its_pods_to_another_rack(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask alone = ask_by(1, RF_ISOLATION_RACK), other = ask_by(2, RF_ISOLATION_GPU);
+	struct rf_fleet_node v = { .cpu_milli = 64000, .memory = 64 * GI, .pods = 100, .rack = RF_LIT("r2") };
+	struct rf_fleet_place p;
+	uint32_t node;
+	uint64_t hold;
+
+	add_in(f, 0, "r1");
+	add_in(f, 0, "r1");
+	add_in(f, 0, "r2");
+	hold = take(f, &alone, &p);
+	assert_int_equal(p.node, 0);
+	take(f, &other, &p);
+	assert_int_equal(p.node, 2);
+	assert_int_equal(rf_fleet_put_node(f, 0, &v, &node, NULL), 0);
+	assert_true(rf_fleet_audit(f, NULL));
+	assert_true(fits(f, &alone)); /* in r1, which is empty now */
+	take(f, &other, &p);
+	assert_int_equal(p.node, 1);
+	assert_false(fits(f, &alone));
+	rf_fleet_del_node(f, 0);
+	assert_int_equal(why(f, &other, RF_FLEET_ISOLATION), 1); /* r2: what is held there still counts */
+	assert_true(rf_fleet_give(f, hold));
+	assert_int_equal(why(f, &other, RF_FLEET_ISOLATION), 0);
+	assert_true(rf_fleet_audit(f, NULL));
+}
+
 static void shares_meet_inside_their_trust_domain_only(void **state)
 {
 	rf_auto_ptr(fleet) f = new_fleet();
@@ -683,24 +800,135 @@ static void policies_choose_differently(void **state)
 	assert_int_equal(p.node, 0);
 }
 
+static uint32_t add_pooled(struct rf_fleet *f, unsigned n, enum rf_fleet_policy policy)
+{
+	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX] = { 0 };
+	struct rf_fleet_node v = { .cpu_milli = 64000, .memory = 64 * GI, .pods = 100, .cards = cards, .n_cards = n,
+				   .pooled = true, .policy = policy };
+	uint32_t node = RF_FLEET_NONE;
+
+	for (unsigned i = 0; i < n; i++)
+		cards[i] = (struct rf_fleet_card){ .memory = MEMORY[T4], .model = T4, .healthy = true };
+	assert_int_equal(rf_fleet_put_node(f, RF_FLEET_NONE, &v, &node, NULL), 0);
+	return node;
+}
+
+static void a_pool_has_its_own_policy(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask a = share(1, 0, 100), spread = a, packed = a, none = ask_by(1, RF_ISOLATION_GPU);
+	struct rf_fleet_place p;
+
+	spread.class = rf_fleet_class_new(f);
+	packed.class = rf_fleet_class_new(f);
+	for (unsigned i = 0; i < 4; i++) {
+		add_pooled(f, 2, i < 2 ? RF_FLEET_SPREAD : RF_FLEET_PACK);
+		rf_fleet_class_set(f, i < 2 ? spread.class : packed.class, i, true);
+	}
+	take(f, &spread, &p);
+	assert_int_equal(p.node, 0);
+	take(f, &spread, &p);
+	assert_int_equal(p.node, 1);
+	take(f, &packed, &p);
+	assert_int_equal(p.node, 2);
+	take(f, &packed, &p);
+	assert_int_equal(p.node, 2);
+	assert_int_equal(p.grants[0].card, 0);
+	/* Who may go to both goes where it is packed; and who needs no card, where there is none. */
+	take(f, &a, &p);
+	assert_int_equal(p.node, 2);
+	add_pooled(f, 0, RF_FLEET_SPREAD);
+	take(f, &none, &p);
+	assert_int_equal(p.node, 4);
+}
+
+/* With one kind of request, or none known, the score by fragments packs. */
+static void one_kind_of_request_is_packed(void **state)
+{
+	static const int64_t MILLI[] = { 100, 300, 350, 450, 500 };
+
+	for (unsigned known = 0; known < 2; known++) {
+		for (unsigned i = 0; i < RF_COUNT(MILLI); i++) {
+			rf_auto_ptr(fleet) f = new_fleet();
+			struct rf_fleet_ask a = share(1, 0, MILLI[i]), one = whole(1, 1), none = ask_by(1, RF_ISOLATION_GPU);
+			struct rf_fleet_place p, q;
+
+			add(f, 64000, 4, T4);
+			add(f, 64000, 4, T4);
+			add(f, 64000, 0, T4);
+			take(f, &one, &p); /* the other machine stays whole */
+			if (known) {
+				rf_fleet_asked(f, &a, 1);
+				rf_fleet_typical(f);
+			}
+			take(f, &a, &p);
+			assert_int_equal(p.node, 0);
+			for (int64_t n = 2; n <= RF_FLEET_MILLI / MILLI[i]; n++) {
+				take(f, &a, &q);
+				assert_int_equal(q.node, p.node);
+				assert_int_equal(q.grants[0].card, p.grants[0].card);
+			}
+			take(f, &one, &q);
+			assert_int_equal(q.node, 0);
+			take(f, &none, &q);
+			assert_int_equal(q.node, 2);
+		}
+	}
+}
+
+/* What was said is what counts, in whatever order and pieces. */
+static void usual_is_a_sum(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	rf_auto_ptr(fleet) g = new_fleet();
+	struct rf_fleet_ask a = share(1, 0, 300), b = whole(2, 4), c = share(3, 0, 700);
+
+	add(f, 64000, 4, T4);
+	add(g, 64000, 4, T4);
+	for (unsigned i = 0; i < 3; i++)
+		rf_fleet_asked(f, &a, 10);
+	rf_fleet_asked(f, &b, 7);
+	rf_fleet_asked(f, &c, 1);
+	rf_fleet_typical(f);
+	rf_fleet_asked(g, &c, 1);
+	rf_fleet_asked(g, &b, 7);
+	rf_fleet_asked(g, &a, 30);
+	rf_fleet_typical(g);
+	assert_int_equal(f->n_typicals, 3);
+	assert_memory_equal(f->typicals, g->typicals, sizeof(f->typicals));
+	assert_memory_equal(f->needs, g->needs, sizeof(f->needs));
+	/* Nearly the same is no news, something else is. */
+	rf_fleet_asked(g, &a, 31);
+	rf_fleet_asked(g, &b, 7);
+	rf_fleet_asked(g, &c, 1);
+	rf_fleet_typical(g);
+	assert_int_equal(g->epoch, f->epoch);
+	rf_fleet_asked(g, &b, 1);
+	rf_fleet_typical(g);
+	assert_int_equal(g->n_typicals, 1);
+	assert_int_equal(g->epoch, f->epoch + 1);
+	rf_fleet_typical(g);
+	assert_int_equal(g->n_typicals, 0);
+}
+
 static void cpu_is_left_where_cards_are_free(void **state)
 {
 	rf_auto_ptr(fleet) f = new_fleet();
 	struct rf_fleet_ask usual = whole(1, 1), greedy = ask_by(1, RF_ISOLATION_GPU);
 	struct rf_fleet_place p;
-	uint64_t count = 100;
 
 	/* The usual request needs 8 CPUs per card. The first node has just that; the second CPU to spare. */
 	usual.cpu_milli = 8000;
 	greedy.cpu_milli = 32000;
 	add(f, 64000, 8, T4);
 	add(f, 64000, 4, T4);
-	rf_fleet_typical(f, &usual, &count, 1);
+	rf_fleet_asked(f, &usual, 100);
+	rf_fleet_typical(f);
 	take(f, &greedy, &p);
 	assert_int_equal(p.node, 1);
 }
 
-static void what_is_asked_is_learned(void **state)
+static void what_is_usual_is_left_room_for(void **state)
 {
 	rf_auto_ptr(fleet) f = new_fleet();
 	struct rf_fleet_ask big = whole(1, 4), small = share(1, 0, 500);
@@ -709,11 +937,40 @@ static void what_is_asked_is_learned(void **state)
 	/* Where large requests are usual, a small one does not break up a free node. */
 	add(f, 64000, 4, T4);
 	add(f, 64000, 4, T4);
-	rf_fleet_asked(f, &big);
+	rf_fleet_asked(f, &big, 1);
+	rf_fleet_typical(f);
 	take(f, &small, &p);
 	take(f, &small, &p);
 	assert_int_equal(p.node, 0);
 	assert_true(fits(f, &big));
+}
+
+/* Where each asks for something else, they are still summed up, and it does not matter who came first. */
+static void many_kinds_are_looked_at_less_closely(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	rf_auto_ptr(fleet) g = new_fleet();
+	int64_t weight = 0;
+
+	add(f, 64000, 4, T4);
+	add(g, 64000, 4, T4);
+	for (unsigned i = 0; i < 5000; i++) {
+		struct rf_fleet_ask a = whole(1, 1 + i % 2), b = whole(1, 1 + (4999 - i) % 2);
+
+		a.cpu_milli = 4000 + i;
+		b.cpu_milli = 4000 + 4999 - i;
+		rf_fleet_asked(f, &a, 1);
+		rf_fleet_asked(g, &b, 1);
+	}
+	rf_fleet_typical(f);
+	rf_fleet_typical(g);
+	assert_true(f->n_typicals >= 4 && f->n_typicals <= 32);
+	assert_memory_equal(f->typicals, g->typicals, sizeof(f->typicals));
+	for (size_t i = 0; i < f->n_typicals; i++) {
+		assert_true(f->typicals[i].cpu >= 4000 && f->typicals[i].cpu <= 16384);
+		weight += f->typicals[i].weight;
+	}
+	assert_in_range(weight, WEIGHTS - 64, WEIGHTS);
 }
 
 /* --- random streams --------------------------------------------------------------------------- */
@@ -722,6 +979,7 @@ static void what_is_asked_is_learned(void **state)
 #define HOLDS 400
 #define TENANTS 8
 #define REFUSED 32
+#define RACKS 5
 #define USUAL 16 /* requests that come again and again */
 
 struct record { /* what the test itself knows of a hold */
@@ -738,6 +996,7 @@ struct world {
 	bool in_class[NODES], cordoned[NODES], healthy[NODES][CARDS];
 	int64_t cpu[NODES], memory[NODES], pods[NODES];
 	unsigned n_cards[NODES], model[NODES][CARDS], flags[NODES][CARDS]; /* 1: sliced, 2: fixed */
+	unsigned rack[NODES]; /* 0: none */
 	uint32_t dirt[NODES][CARDS][8];
 	struct record holds[HOLDS];
 	uint32_t trust[TENANTS];
@@ -752,34 +1011,52 @@ static uint64_t below(struct world *w, uint64_t n)
 	return rf_prng_below(&w->r, n);
 }
 
-static void put_random_node(struct world *w, unsigned i, bool alike)
+/* As the records have it, in whatever pool. */
+static void tell_node(struct world *w, unsigned i, uint32_t handle)
 {
+	static const char *const NAMES[RACKS] = { NULL, "r1", "r2", "r3", "r4" };
 	struct rf_fleet_card cards[CARDS] = { 0 };
-	struct rf_fleet_node v = { .cards = cards };
-	unsigned model;
+	struct rf_fleet_node v = { .cpu_milli = w->cpu[i],
+				   .memory = w->memory[i],
+				   .pods = w->pods[i],
+				   .cards = cards,
+				   .n_cards = w->n_cards[i],
+				   .cordoned = w->cordoned[i],
+				   .rack = rf_str(NAMES[w->rack[i]]),
+				   .pooled = below(w, 3) == 0,
+				   .policy = (enum rf_fleet_policy)below(w, 4) };
 	uint32_t node;
 
-	if (alike) /* as every node before */
-		w->r.state = 4711;
-	model = (unsigned)below(w, MODELS);
-	v.cpu_milli = w->cpu[i] = (int64_t)(8 + below(w, 9) * 8) * 1000;
-	v.memory = w->memory[i] = (int64_t)(16 + below(w, 64)) * GI;
-	v.pods = w->pods[i] = (int64_t)(3 + below(w, 30));
-	v.n_cards = w->n_cards[i] = (unsigned)below(w, CARDS + 1);
-	for (unsigned k = 0; k < w->n_cards[i]; k++) {
-		w->model[i][k] = below(w, 10) == 0 ? (unsigned)below(w, MODELS) : model;
-		w->flags[i][k] = below(w, 8) == 0 ? 1 + (unsigned)below(w, 2) : 0;
-		w->healthy[i][k] = true;
+	for (unsigned k = 0; k < w->n_cards[i]; k++)
 		cards[k] = (struct rf_fleet_card){ .memory = MEMORY[w->model[i][k]],
 						   .model = (uint8_t)w->model[i][k],
 						   .island = (uint8_t)(k / 4),
 						   .numa = (uint8_t)(k / 2),
-						   .healthy = true,
+						   .healthy = w->healthy[i][k],
 						   .sliced = w->flags[i][k] == 1,
 						   .fixed = w->flags[i][k] == 2 };
-	}
-	assert_int_equal(rf_fleet_put_node(w->f, RF_FLEET_NONE, &v, &node, NULL), 0);
+	assert_int_equal(rf_fleet_put_node(w->f, handle, &v, &node, NULL), 0);
 	assert_int_equal(node, i);
+}
+
+static void put_random_node(struct world *w, unsigned i, bool alike)
+{
+	unsigned model;
+
+	if (alike) /* as every node before */
+		w->r.state = 4711;
+	model = (unsigned)below(w, MODELS);
+	w->cpu[i] = (int64_t)(8 + below(w, 9) * 8) * 1000;
+	w->memory[i] = (int64_t)(16 + below(w, 64)) * GI;
+	w->pods[i] = (int64_t)(3 + below(w, 30));
+	w->n_cards[i] = (unsigned)below(w, CARDS + 1);
+	w->rack[i] = i % RACKS;
+	for (unsigned k = 0; k < w->n_cards[i]; k++) {
+		w->model[i][k] = below(w, 10) == 0 ? (unsigned)below(w, MODELS) : model;
+		w->flags[i][k] = below(w, 8) == 0 ? 1 + (unsigned)below(w, 2) : 0;
+		w->healthy[i][k] = true;
+	}
+	tell_node(w, i, RF_FLEET_NONE);
 }
 
 static struct rf_fleet_part random_part(struct world *w)
@@ -851,7 +1128,15 @@ static void check_node_meeting(const struct rf_fleet_owner *a, const struct rf_f
 {
 	if (a->tenant == b->tenant || a->system || b->system)
 		return;
-	assert_true(a->level != RF_ISOLATION_NODE && b->level != RF_ISOLATION_NODE);
+	assert_true(a->level > RF_ISOLATION_NODE && b->level > RF_ISOLATION_NODE);
+}
+
+/* Are these two in one rack, and one of them wants it for itself? */
+static bool rack_parts(const struct world *w, const struct rf_fleet_owner *a, uint32_t at, const struct rf_fleet_owner *b,
+		       uint32_t other)
+{
+	return w->rack[at] != 0 && w->rack[at] == w->rack[other] && a->tenant != b->tenant && !a->system && !b->system &&
+	       (a->level == RF_ISOLATION_RACK || b->level == RF_ISOLATION_RACK);
 }
 
 static void check_card_meeting(const struct rf_fleet_owner *a, const struct rf_fleet_owner *b, unsigned kind)
@@ -903,9 +1188,11 @@ static void check_place(const struct world *w, const struct rf_fleet_ask *a, con
 
 	assert_false(w->cordoned[p->node]);
 	assert_true(a->class == 0 || w->in_class[p->node]);
+	assert_true(a->owner.level != RF_ISOLATION_RACK || w->rack[p->node] != 0);
 	for (unsigned i = 0; i < HOLDS; i++) {
 		const struct record *h = &w->holds[i];
 
+		assert_false(h->live && rack_parts(w, &a->owner, p->node, &h->ask.owner, h->at.node));
 		if (!h->live || h->at.node != p->node)
 			continue;
 		check_pair(w, h, &mine);
@@ -942,18 +1229,21 @@ static bool simple_fit(const struct world *w, uint32_t node, const struct rf_fle
 	int64_t cpu = a->cpu_milli, memory = a->memory, pods = 1;
 	unsigned good = 0;
 
-	if (w->cordoned[node] || (a->class != 0 && !w->in_class[node]))
+	if (w->cordoned[node] || (a->class != 0 && !w->in_class[node]) ||
+	    (a->owner.level == RF_ISOLATION_RACK && w->rack[node] == 0))
 		return false;
 	for (unsigned i = 0; i < HOLDS; i++) {
 		const struct record *h = &w->holds[i];
 
+		if (h->live && rack_parts(w, &a->owner, node, &h->ask.owner, h->at.node))
+			return false;
 		if (!h->live || h->at.node != node)
 			continue;
 		cpu += h->ask.cpu_milli;
 		memory += h->ask.memory;
 		pods++;
 		if (!h->ask.owner.system && !a->owner.system && h->ask.owner.tenant != a->owner.tenant &&
-		    (h->ask.owner.level == RF_ISOLATION_NODE || a->owner.level == RF_ISOLATION_NODE))
+		    (h->ask.owner.level <= RF_ISOLATION_NODE || a->owner.level <= RF_ISOLATION_NODE))
 			return false;
 	}
 	if ((a->cpu_milli > 0 && cpu > w->cpu[node]) || (a->memory > 0 && memory > w->memory[node]) ||
@@ -973,7 +1263,7 @@ static bool simple_fit(const struct world *w, uint32_t node, const struct rf_fle
 				if (h->at.grants[k].card != c)
 					continue;
 				ok = ok && p->kind == RF_FLEET_SHARE && h->at.grants[k].kind == RF_FLEET_SHARE &&
-				     h->ask.owner.trust == a->owner.trust;
+				     h->ask.owner.trust == a->owner.trust && may_share(&h->ask.owner);
 				bytes += h->at.grants[k].bytes;
 				milli += h->at.grants[k].milli;
 			}
@@ -1011,21 +1301,47 @@ static void same_place(const struct rf_fleet_place *a, const struct rf_fleet_pla
 	}
 }
 
+/* What is added for cards that are opened, and for what is left on those that are used. */
+static int64_t little_things(const struct world *w, const struct rf_fleet_place *p)
+{
+	const struct node *n = &w->f->nodes.at[p->node];
+	int64_t sum = 0;
+	uint64_t seen = 0;
+
+	for (unsigned i = 0; i < p->n; i++) {
+		bool opened = true;
+
+		if (seen >> p->grants[i].card & 1)
+			continue;
+		seen |= (uint64_t)1 << p->grants[i].card;
+		for (unsigned k = 0; k < HOLDS; k++) {
+			const struct record *h = &w->holds[k];
+
+			for (unsigned g = 0; h->live && h->at.node == p->node && g < h->at.n; g++)
+				opened = opened && h->at.grants[g].card != p->grants[i].card;
+		}
+		sum += (opened ? (int64_t)ROOM_WEIGHT * 1250 : 0) + 8 * n->cards[p->grants[i].card].free;
+	}
+	return sum;
+}
+
 /* The score is what the node's fragmentation then really grows by. */
 static void check_score(const struct world *w, const struct rf_fleet_ask *a, const struct rf_fleet_place *p,
 			const struct node *before)
 {
-	struct rf_fleet_ask nothing = { .owner = { .system = true } };
+	struct rf_fleet_ask nothing = { .owner = { .level = RF_ISOLATION_GPU, .system = true } };
 	struct rf_fleet_place other;
 	struct node *n = &w->f->nodes.at[p->node];
 	int64_t expect;
 
-	if (a->policy != RF_FLEET_FRAG || (a->n_parts == 1 && a->parts[0].kind == RF_FLEET_SLICE) ||
+	if (fl_policy(n, a) != RF_FLEET_FRAG || (a->n_parts == 1 && a->parts[0].kind == RF_FLEET_SLICE) ||
 	    !rf_fleet_find_on(w->f, p->node, &nothing, &other))
 		return;
-	expect = n->frag - before->frag + n->cpu_left * 1000 / n->cpu;
+	expect = n->frag - before->frag + n->cpu_left * 1000 / n->cpu + little_things(w, p);
 	if (n->n_cards > 0)
 		expect += (int64_t)before->total * ROOM_WEIGHT / n->n_cards;
+	if (n->n_cards > 0 && a->n_parts == 0)
+		expect += (int64_t)1 << 52;
 	assert_int_equal(p->score, expect);
 }
 
@@ -1038,8 +1354,11 @@ static void step_ask(struct world *w)
 	struct record *h = NULL;
 	bool found;
 
-	if (below(w, 4) == 0)
-		rf_fleet_asked(w->f, &a);
+	if (below(w, 16) == 0) {
+		for (uint64_t i = below(w, 6); i > 0; i--)
+			rf_fleet_asked(w->f, &w->usual[below(w, USUAL)], below(w, 100));
+		rf_fleet_typical(w->f);
+	}
 	found = rf_fleet_find(w->f, &a, &fast);
 	assert_int_equal(found, slow_find(w, &a, &slow));
 	check_refusal(w, &a, found);
@@ -1115,8 +1434,43 @@ static void step_class(struct world *w)
 	rf_fleet_class_set(w->f, w->class, node, w->in_class[node]);
 }
 
+/* Into another rack, or pool, with all that runs there. */
+static void step_node(struct world *w)
+{
+	unsigned node = (unsigned)below(w, NODES);
+
+	if (below(w, 2))
+		w->rack[node] = (unsigned)below(w, RACKS);
+	tell_node(w, node, node);
+}
+
+static void regrade(const struct world *w, struct rf_fleet_owner *o)
+{
+	o->trust = w->trust[o->tenant];
+	o->level = w->level[o->tenant];
+}
+
+/* A tenant accepts something else, also where it is. */
+static void step_tenant(struct world *w)
+{
+	uint32_t tenant = 1 + (uint32_t)below(w, TENANTS - 1);
+
+	w->trust[tenant] = (uint32_t)below(w, 2);
+	w->level[tenant] = (enum rf_isolation)below(w, RF_ISOLATION_COOPERATIVE + 1);
+	rf_fleet_regrade(w->f, tenant, w->trust[tenant], w->level[tenant]);
+	for (unsigned i = 0; i < HOLDS; i++)
+		regrade(w, &w->holds[i].ask.owner);
+	for (unsigned i = 0; i < USUAL; i++)
+		regrade(w, &w->usual[i].owner);
+	memset(w->version, 0, sizeof(w->version));
+}
+
 static void step(struct world *w, bool inside)
 {
+	if (!inside && below(w, 40) == 0)
+		step_node(w);
+	if (!inside && below(w, 100) == 0)
+		step_tenant(w);
 	switch (below(w, 16)) {
 	case 0 ... 7:
 		step_ask(w);
@@ -1193,7 +1547,7 @@ static void run_stream(uint64_t seed, unsigned steps)
 	w.class = rf_fleet_class_new(w.f);
 	for (unsigned i = 0; i < TENANTS; i++) {
 		w.trust[i] = (uint32_t)below(&w, 2);
-		w.level[i] = i == 0 ? RF_ISOLATION_GPU : (enum rf_isolation)below(&w, 5);
+		w.level[i] = i == 0 ? RF_ISOLATION_GPU : (enum rf_isolation)below(&w, RF_ISOLATION_COOPERATIVE + 1);
 	}
 	for (unsigned i = 0; i < USUAL; i++)
 		w.usual[i] = random_ask(&w);
@@ -1235,6 +1589,9 @@ int main(void)
 		cmocka_unit_test(a_card_is_held_in_one_way_at_a_time),
 		cmocka_unit_test(a_model_without_slices_has_none),
 		cmocka_unit_test(who_wants_a_node_alone_is_alone),
+		cmocka_unit_test(who_wants_a_rack_alone_is_alone),
+		cmocka_unit_test(a_rack_is_free_when_the_last_of_it_left),
+		cmocka_unit_test(a_machine_that_is_moved_takes_its_pods_to_another_rack),
 		cmocka_unit_test(shares_meet_inside_their_trust_domain_only),
 		cmocka_unit_test(slices_meet_who_accepts_slices),
 		cmocka_unit_test(a_card_changes_hands_only_after_it_was_scrubbed),
@@ -1250,8 +1607,12 @@ int main(void)
 		cmocka_unit_test(a_node_may_shrink_under_its_holds),
 		cmocka_unit_test(senseless_requests_fit_nowhere),
 		cmocka_unit_test(policies_choose_differently),
+		cmocka_unit_test(a_pool_has_its_own_policy),
+		cmocka_unit_test(one_kind_of_request_is_packed),
+		cmocka_unit_test(usual_is_a_sum),
 		cmocka_unit_test(cpu_is_left_where_cards_are_free),
-		cmocka_unit_test(what_is_asked_is_learned),
+		cmocka_unit_test(what_is_usual_is_left_room_for),
+		cmocka_unit_test(many_kinds_are_looked_at_less_closely),
 		cmocka_unit_test(random_streams),
 	};
 

@@ -246,6 +246,9 @@ static void make_event(struct gen *g, struct rf_log_event *e)
 		e->budget = (struct rf_sched_budget){ .ns = text(g), .name = name(g), .any = yes(g), .allowed = number(g) };
 		term(g, &e->budget.labels);
 		break;
+	case RF_LOG_POOL:
+		e->pool = (struct rf_sched_pool){ .name = name(g), .placement = (enum rf_sched_placement)below(g, 3) };
+		break;
 	case RF_LOG_DECISION: make_decision(g, &e->decision); break;
 	case RF_LOG_FAILED: e->uid = name(g), e->why = text(g); break;
 	case RF_LOG_CONFIG: make_config(g, &e->config); break;
@@ -400,6 +403,7 @@ static void same_event(const struct rf_log_event *a, const struct rf_log_event *
 	case RF_LOG_POD: same_pod(&a->pod, &b->pod); break;
 	case RF_LOG_CLAIM: same_claim(&a->claim, &b->claim); break;
 	case RF_LOG_BUDGET: same_budget(&a->budget, &b->budget); break;
+	case RF_LOG_POOL: S(pool.name); I(pool.placement); break;
 	case RF_LOG_DECISION: same_decision(&a->decision, &b->decision); break;
 	case RF_LOG_CONFIG: same_config(&a->config, &b->config); break;
 	case RF_LOG_DECIDE: I(most); break;

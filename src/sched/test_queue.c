@@ -653,6 +653,185 @@ static void a_queue_made_again_keeps_its_past(void **state)
 	assert_true(rf_queue_usage(qs, a, HOUR) >= before / 100 * 99);
 }
 
+/* --- credit ------------------------------------------------------------------------------------ */
+
+#define DAY (24 * HOUR)
+
+static struct rf_queues *make_long(int64_t cards)
+{
+	struct rf_queues_config c = config();
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_queues *qs = NULL;
+
+	c.half_life_ms = 365 * DAY;
+	c.credit_ms = DAY;
+	c.owed_ms = 30 * DAY;
+	assert_int_equal(rf_queues_new(&c, &qs, &err), 0);
+	capacity(qs, cards);
+	return qs;
+}
+
+/* Jobs of one card and one hour; who is in the list always has more waiting than there are cards. Card-hours of each
+ * are added up. */
+static void play_hours(struct rf_queues *qs, struct rf_queue **who, size_t n, int64_t hours, int64_t *now, int64_t *got)
+{
+	int64_t cards = view(qs, NULL).limit;
+
+	for (int64_t h = 0; h < hours; h++, *now += HOUR) {
+		for (size_t i = 0; i < n; i++)
+			while (view(qs, who[i]).wanted < cards)
+				submit(qs, who[i], 1);
+		admit_all(qs, *now);
+		for (size_t i = 0; i < n; i++)
+			got[i] += view(qs, who[i]).used;
+		for (size_t i = 0; i < n; i++)
+			while (who[i]->running != NULL)
+				rf_queues_remove(qs, who[i]->running, *now + HOUR);
+	}
+}
+
+static void drop_waiting(struct rf_queues *qs, struct rf_queue *q, int64_t now)
+{
+	while (q->ready.n > 0)
+		rf_queues_remove(qs,
+				 RF_CONTAINER_OF(RF_CONTAINER_OF(q->ready.at[0], struct rf_shape, item)->works.at[0],
+						 struct rf_workload, item),
+				 now);
+}
+
+/* It has a day of its half to catch up on, which is the whole for half a day; then both have the same. */
+static void a_month_away_is_worth_a_day(void **state)
+{
+	rf_auto_ptr(queues) qs = make_long(8);
+	struct rf_queue *q[2] = { put(qs, "a", "", 0, NONE), put(qs, "b", "", 0, NONE) };
+	int64_t now = 0, got[2] = { 0 };
+
+	play_hours(qs, q, 2, 48, &now, got);
+	assert_int_equal(got[0], 48 * 4);
+	drop_waiting(qs, q[1], now);
+	play_hours(qs, q, 1, 30 * 24, &now, got);
+	got[0] = got[1] = 0;
+	play_hours(qs, q, 2, 11, &now, got);
+	assert_int_equal(got[0], 0); /* not punished */
+	assert_int_equal(got[1], 11 * 8);
+	play_hours(qs, q, 2, 37, &now, got);
+	assert_in_range(got[1], 8 * (12 + 18) - 8, 8 * (12 + 18) + 8); /* nor does it starve the other */
+	got[0] = got[1] = 0;
+	play_hours(qs, q, 2, 240, &now, got);
+	assert_in_range(got[0], 240 * 4 - 8, 240 * 4 + 8);
+	counts(qs);
+}
+
+/* Who had everything while nobody else wanted it: the others come, and it has its share again within a day. */
+static void use_of_what_was_idle_is_forgiven(void **state)
+{
+	rf_auto_ptr(queues) qs = make_long(9);
+	struct rf_queue *q[3] = { put(qs, "a", "", 0, NONE), put(qs, "b", "", 0, NONE), put(qs, "c", "", 0, NONE) };
+	int64_t now = 0, got[3] = { 0 };
+
+	play_hours(qs, q, 1, 60 * 24, &now, got);
+	got[0] = 0;
+	play_hours(qs, q, 3, 24, &now, got);
+	assert_in_range(got[0], 9, 5 * 9); /* of 24 * 3: the others' two thirds of a day came first */
+	memset(got, 0, sizeof(got));
+	play_hours(qs, q, 3, 240, &now, got);
+	for (size_t i = 0; i < 3; i++)
+		assert_in_range(got[i], 240 * 3 - 9, 240 * 3 + 9);
+}
+
+/* A single card in use, or something that never fits, holds no claim open. */
+static void nobody_hoards_claims(void **state)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		rf_auto_ptr(queues) qs = make_long(8);
+		struct rf_queue *q[2] = { put(qs, "a", "", 0, NONE), put(qs, "b", "", 0, NONE) };
+		struct rf_workload *w = kind == 0 ? run_one(qs, q[1], 1, 0) : submit(qs, q[1], 9);
+		int64_t now = 0, got[2] = { 0 }, hours, days = kind == 0 ? 1 : 30;
+
+		play_hours(qs, q, 1, 300 * 24, &now, got);
+		rf_queues_remove(qs, w, now);
+		if (kind == 1)
+			submit(qs, q[1], 1); /* and waits on */
+		got[0] = 0;
+		for (hours = 0; got[0] == 0 && hours < 100 * 24; hours++)
+			play_hours(qs, q, 2, 1, &now, got);
+		/* what its share would have been in that time, at the speed of the whole */
+		assert_in_range(hours, days * 12 - 2 - days / 4, days * 12 + 3);
+	}
+}
+
+/* Who waits and cannot be placed loses nothing of what it is owed. */
+static void waiting_keeps_the_claim(void **state)
+{
+	rf_auto_ptr(queues) qs = make_long(8);
+	struct rf_queue *q[2] = { put(qs, "a", "", 0, NONE), put(qs, "b", "", 0, NONE) };
+	int64_t now = 0, got[2] = { 0 };
+	struct rf_workload *w = submit(qs, q[1], 9);
+
+	play_hours(qs, q, 1, 10 * 24, &now, got);
+	assert_int_equal(rf_queue_usage(qs, q[1], now), 0);
+	rf_queues_remove(qs, w, now);
+	admit_all(qs, now + 1000);
+	run_one(qs, q[0], 1, now + 1000);
+	admit_all(qs, now + 3000); /* nothing waits any more */
+	assert_true(rf_queue_usage(qs, q[1], now + 3000) > 0);
+	counts(qs);
+}
+
+/* At every level by its own part, and by weight. */
+static void credit_goes_by_weight_and_level(void **state)
+{
+	rf_auto_ptr(queues) qs = make_long(12);
+	struct rf_queue *q[3], *away;
+	struct rf_err err = RF_ERR_INIT;
+	int64_t now = 0, got[3] = { 0 };
+
+	put(qs, "org", "", 0, NONE);
+	q[0] = put(qs, "other", "", 0, NONE);
+	q[1] = put(qs, "here", "org", 0, NONE);
+	assert_int_equal(put_full(qs, "away", "org", 3, (struct rf_queue_quota){ CARDS, 0, NONE, NONE, NONE }, &err), 0);
+	q[2] = away = rf_queues_find(qs, RF_LIT("away"));
+	play_hours(qs, q, 2, 30 * 24, &now, got);
+	assert_in_range(got[0], 30 * 24 * 6 - 12, 30 * 24 * 6 + 12);
+	memset(got, 0, sizeof(got));
+	play_hours(qs, q, 3, 12, &now, got);
+	/* a day of three quarters of the half: until then all of the half */
+	assert_in_range(got[0], 12 * 6 - 12, 12 * 6 + 12);
+	assert_int_equal(got[1], 0);
+	assert_in_range(got[2], 12 * 6 - 12, 12 * 6 + 12);
+	play_hours(qs, q, 3, 20, &now, got);
+	memset(got, 0, sizeof(got));
+	play_hours(qs, q, 3, 240, &now, got);
+	assert_in_range(got[0], 240 * 6 - 24, 240 * 6 + 24);
+	assert_in_range(got[2], 240 * 9 / 2 - 24, 240 * 9 / 2 + 24);
+}
+
+static void credit_survives_a_restart(void **state)
+{
+	rf_auto_ptr(queues) one = make_long(8);
+	rf_auto_ptr(queues) two = make_long(8);
+	struct rf_queue *q[2] = { put(one, "a", "", 0, NONE), put(one, "b", "", 0, NONE) };
+	struct rf_queue *p[2] = { put(two, "a", "", 0, NONE), put(two, "b", "", 0, NONE) };
+	rf_auto(buf) text = RF_BUF_INIT;
+	rf_auto(buf) first = RF_BUF_INIT;
+	rf_auto(buf) second = RF_BUF_INIT;
+	int64_t now = 0, then, got[2] = { 0 }, again[2] = { 0 };
+	struct rf_err err = RF_ERR_INIT;
+
+	play_hours(one, q, 1, 30 * 24, &now, got);
+	drop_waiting(one, q[0], now);
+	rf_queues_export(one, now, &text);
+	assert_int_equal(rf_queues_import(two, rf_buf_str(&text), now, &err), 0);
+	got[0] = 0;
+	then = now;
+	play_hours(one, q, 2, 30, &now, got);
+	play_hours(two, p, 2, 30, &then, again);
+	assert_memory_equal(got, again, sizeof(got));
+	rf_queues_export(one, now, &first);
+	rf_queues_export(two, now, &second);
+	assert_string_equal(first.p, second.p);
+}
+
 static void fair_shares_are_poured(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
@@ -1417,12 +1596,85 @@ static void a_restart_finds_the_same_books(void **state)
 	}
 }
 
+static struct rf_workload *submit_pod(struct rf_queues *qs, struct rf_queue *q, int64_t cards, uint64_t shape)
+{
+	const struct rf_queue_ask ask = { CARDS, cards };
+	struct rf_workload_spec s = { .id = ++last_id,
+				      .shape = shape,
+				      .created_ms = (int64_t)last_id,
+				      .min = 1,
+				      .size = 1,
+				      .one_place = true,
+				      .preemptible = true,
+				      .ask = &ask,
+				      .n_ask = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_workload *w = NULL;
+
+	assert_int_equal(rf_queues_submit(qs, q, &s, &w, &err), 0);
+	return w;
+}
+
+/* What no machine has room for is passed over until one has, in a leaf of many shapes as well. */
+static void too_large_for_any_machine(size_t many)
+{
+	struct rf_queues *qs = make();
+	struct rf_queue *q = put(qs, "a", "", 0, NONE);
+	struct rf_workload *two, *one;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_why why;
+	int64_t members;
+
+	capacity(qs, 1000);
+	two = submit_pod(qs, q, 2, 1);
+	for (size_t i = 1; i < many; i++)
+		submit_pod(qs, q, 2, 1 + i);
+	one = submit_pod(qs, q, 1, 100000);
+	rf_queues_piece(qs, 1);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), one);
+	assert_int_equal(rf_queues_admit(qs, one, 1, 0, &err), 0);
+	assert_null(rf_queues_next(qs, 0, &members));
+	rf_workload_why(qs, two, 0, &why);
+	assert_int_equal(why.kind, RF_WHY_REFUSED);
+	assert_true(rf_workload_why_holds(qs, two, 0, &why));
+	/* an end helps nobody as long as no machine has two */
+	rf_queues_remove(qs, one, 0);
+	rf_queues_changed(qs, 1 << CARDS);
+	assert_null(rf_queues_next(qs, 0, &members));
+	/* nor does another that asks for the same; a small one is found among all */
+	submit_pod(qs, q, 2, 1);
+	one = submit_pod(qs, q, 1, 100000);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), one);
+	rf_queues_remove(qs, one, 0);
+	/* then the oldest is the first, small or not */
+	one = submit_pod(qs, q, 1, 100000);
+	rf_queues_piece(qs, 2);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), two);
+	rf_workload_why(qs, two, 0, &why);
+	assert_int_equal(why.kind, RF_WHY_TURN);
+	rf_queues_piece(qs, 0);
+	assert_null(rf_queues_next(qs, 0, &members));
+	rf_queues_piece(qs, 1000000);
+	assert_int_equal(admit_all(qs, 0), many + 2);
+	counts(qs);
+	rf_queues_free(qs);
+}
+
+static void a_machine_must_have_room(void **state)
+{
+	(void)state;
+	too_large_for_any_machine(1);
+	too_large_for_any_machine(40);
+	too_large_for_any_machine(200);
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(work_goes_before_a_new_queue_is_settled),
 		T(cycles_are_refused),
+		T(a_machine_must_have_room),
 		T(weight_zero_is_refused),
 		T(bad_amounts_are_refused),
 		T(trees_have_a_depth),
@@ -1443,6 +1695,12 @@ int main(void)
 		T(gangs_grow_and_shrink),
 		T(decay_is_exact),
 		T(usage_follows_the_half_life),
+		T(a_month_away_is_worth_a_day),
+		T(use_of_what_was_idle_is_forgiven),
+		T(nobody_hoards_claims),
+		T(waiting_keeps_the_claim),
+		T(credit_goes_by_weight_and_level),
+		T(credit_survives_a_restart),
 		T(the_ledger_survives_a_restart),
 		T(a_bad_ledger_changes_nothing),
 		T(a_queue_made_again_keeps_its_past),

@@ -71,6 +71,29 @@ static bool matches(const struct watch *v, const struct looks *l)
 	return v->n_sights > 0;
 }
 
+static uint64_t mark_of(struct rf_str key, struct rf_str value)
+{
+	uint64_t h = rf_hash(key) + 31 * rf_hash(value);
+
+	return UINT64_C(1) << (h >> 58) | UINT64_C(1) << (h >> 52 & 63);
+}
+
+/* The labels that each of its selectors names with a value. */
+static uint64_t marks_of(const struct watch *v)
+{
+	uint64_t marks = 0;
+
+	for (size_t i = 0; i < v->n_sights; i++) {
+		for (size_t k = 0; k < v->sights[i].labels.n; k++) {
+			const struct rf_sched_match *m = &v->sights[i].labels.all[k];
+
+			if (m->op == RF_SCHED_IN && m->n_values == 1)
+				marks |= mark_of(m->key, m->values[0]);
+		}
+	}
+	return marks;
+}
+
 bool wi_sees(const struct kind *k, const struct watch *v)
 {
 	for (size_t i = 0; i < k->watches.n; i++)
@@ -99,6 +122,8 @@ static void drop_crew(struct rf_wishes *w, struct crew *c)
 	wi_remove(&w->crews, &c->e);
 	rf_vec_done(&c->kinds);
 	rf_vec_done(&c->watches);
+	rf_vec_done(&c->kind_marks);
+	rf_vec_done(&c->watch_marks);
 	free(c);
 }
 
@@ -110,7 +135,7 @@ static void look_around(struct kind *k)
 		return;
 	unpack(k, &l);
 	for (size_t i = 0; i < k->crew->watches.n; i++)
-		if (matches(k->crew->watches.at[i], &l))
+		if ((k->crew->watch_marks.at[i] & ~k->marks) == 0 && matches(k->crew->watches.at[i], &l))
 			rf_vec_push(&k->watches, k->crew->watches.at[i]);
 	rf_vec_done(&l.labels);
 }
@@ -137,7 +162,10 @@ struct kind *wi_kind(struct rf_wishes *w, const struct rf_sched_pod *p, struct r
 	wi_add(&w->kinds, &k->e, rf_buf_str(&key));
 	k->crew = c;
 	k->at = c->kinds.n;
+	for (size_t i = 0; i < p->n_labels; i++)
+		k->marks |= mark_of(p->labels[i].key, p->labels[i].value);
 	rf_vec_push(&c->kinds, k);
+	rf_vec_push(&c->kind_marks, k->marks);
 	look_around(k);
 	return k;
 }
@@ -149,6 +177,7 @@ void wi_kind_drop(struct rf_wishes *w, struct kind *k)
 	if (--k->e.refs > 0)
 		return;
 	c->kinds.at[k->at] = c->kinds.at[--c->kinds.n];
+	c->kind_marks.at[k->at] = c->kind_marks.at[--c->kind_marks.n];
 	c->kinds.at[k->at]->at = k->at;
 	wi_remove(&w->kinds, &k->e);
 	rf_vec_done(&k->watches);
@@ -193,6 +222,8 @@ static void show_kinds(struct rf_wishes *w, struct watch *v)
 	for (size_t i = 0; i < v->crew->kinds.n; i++) {
 		struct kind *k = v->crew->kinds.at[i];
 
+		if ((v->marks & ~v->crew->kind_marks.at[i]) != 0)
+			continue;
 		unpack(k, &l);
 		if (!matches(v, &l))
 			continue;
@@ -220,7 +251,9 @@ struct watch *wi_watch(struct rf_wishes *w, struct crew *c, const struct sight *
 	c->e.refs++;
 	v->crew = c;
 	copy_sights(v, sights, n);
+	v->marks = marks_of(v);
 	rf_vec_push(&c->watches, v);
+	rf_vec_push(&c->watch_marks, v->marks);
 	show_kinds(w, v);
 	return v;
 }
@@ -236,6 +269,8 @@ static void hide_kinds(struct rf_wishes *w, struct watch *v)
 		struct kind *k = v->crew->kinds.at[i];
 		size_t at = 0;
 
+		if ((v->marks & ~v->crew->kind_marks.at[i]) != 0)
+			continue;
 		while (at < k->watches.n && k->watches.at[at] != v)
 			at++;
 		if (at == k->watches.n)
@@ -257,6 +292,7 @@ void wi_watch_drop(struct rf_wishes *w, struct watch *v)
 	while (v->crew->watches.at[i] != v)
 		i++;
 	rf_vec_remove(&v->crew->watches, i);
+	rf_vec_remove(&v->crew->watch_marks, i);
 	wi_remove(&w->watch_table, &v->e);
 	drop_crew(w, v->crew);
 	rf_arena_done(&v->a);
@@ -354,7 +390,7 @@ void wi_bound(struct rf_wishes *w, uint32_t node, int sign)
 static bool any_runs(const struct watch *v)
 {
 	for (size_t i = 0; i < v->crew->kinds.n; i++)
-		if (v->crew->kinds.at[i]->on > 0 && wi_sees(v->crew->kinds.at[i], v))
+		if ((v->marks & ~v->crew->kind_marks.at[i]) == 0 && v->crew->kinds.at[i]->on > 0 && wi_sees(v->crew->kinds.at[i], v))
 			return true;
 	return false;
 }
@@ -414,7 +450,7 @@ static void free_tally(struct rf_wishes *w, struct tally *t)
 		rf_vec_remove(&w->bounded, i);
 	/* What its going may help must see a newer version, not an older one. */
 	for (i = 0; i < t->watch->crew->kinds.n; i++)
-		if (wi_sees(t->watch->crew->kinds.at[i], t->watch))
+		if ((t->watch->marks & ~t->watch->crew->kind_marks.at[i]) == 0 && wi_sees(t->watch->crew->kinds.at[i], t->watch))
 			t->watch->crew->kinds.at[i]->base += versions(t) + 1;
 	wi_topo_drop(w, t->topo);
 	if (t->within != NULL)

@@ -104,11 +104,13 @@ struct crew { /* a tenant's */
 	struct entry e;
 	RF_VEC(struct kind *) kinds;
 	RF_VEC(struct watch *) watches; /* in the order they came */
+	RF_VEC(uint64_t) kind_marks, watch_marks; /* of each of these: most need not be looked at */
 };
 
 struct kind {
 	struct entry e; /* its key holds namespace and labels (wi_kind_of) */
 	struct crew *crew;
+	uint64_t marks; /* two bits for each label with its value; others may have the same */
 	size_t at;			/* in its crew's list */
 	uint32_t on;			/* pods that run */
 	RF_VEC(struct watch *) watches; /* that see it, in the order they came */
@@ -129,6 +131,7 @@ struct watch {
 	struct rf_arena a;
 	struct sight *sights; /* it sees a pod that all of them see */
 	size_t n_sights;
+	uint64_t marks; /* those of labels that a pod must have to be seen */
 	struct tally *tallies;
 };
 

@@ -5,7 +5,9 @@
 
 #define CARD_MEMORY (INT64_C(80) << 30) /* the trace asks for whole cards only */
 #define PODS_PER_NODE 1001
-#define BACKLOG 20
+#define BACKLOG 20 /* jobs that wait, at least */
+#define BACKLOG_MAX 10000
+#define BACKLOG_MS (INT64_C(24) * 3600 * 1000)
 #define GRACE_MS 30000
 #define IDLE_MAX 1000 /* times the core is asked with nothing to come and nothing running */
 
@@ -253,7 +255,26 @@ static int come(struct rf_player *p, const struct rf_simulate_job *j, struct rf_
 	return r;
 }
 
-static void make_backlog(struct rf_player *p)
+/* So many jobs, by its mean one, that what waits would last for a day of an equal share. With fewer it would run out
+ * of work: the small jobs pass the large ones, and then a tenant with few jobs waiting has only large ones, which
+ * begin one by one. */
+static int64_t deep_enough(const struct rf_player *p, size_t tenant)
+{
+	rf_tally_area sum = 0, n = (rf_tally_area)p->own[tenant].n;
+	int64_t cards = 0;
+
+	for (size_t i = 0; i < p->nodes.n; i++)
+		cards += p->nodes.at[i].cards;
+	for (size_t i = 0; i < p->own[tenant].n; i++) {
+		const struct rf_simulate_job *j = &p->s->jobs.at[p->own[tenant].at[i]];
+
+		sum += (rf_tally_area)j->cards * j->run_ms;
+	}
+	n = n * cards * BACKLOG_MS / (RF_MAX(sum, 1) * (int64_t)p->s->tenants.n);
+	return (int64_t)RF_MIN(RF_MAX(n, BACKLOG), BACKLOG_MAX);
+}
+
+void rf_player_backlog(struct rf_player *p)
 {
 	p->own = rf_arena_alloc(&p->a, p->s->tenants.n * sizeof(*p->own));
 	p->cursor = rf_arena_array(&p->a, size_t, p->s->tenants.n);
@@ -263,13 +284,16 @@ static void make_backlog(struct rf_player *p)
 		if (!p->o->same_jobs)
 			rf_vec_push(&p->own[p->s->jobs.at[i].tenant], (uint32_t)i);
 	}
+	p->deep = rf_arena_array(&p->a, int64_t, p->s->tenants.n);
+	for (size_t t = 0; t < p->s->tenants.n; t++)
+		p->deep[t] = deep_enough(p, t);
 	p->end = p->now + p->o->backlog_ms;
 }
 
 static int fill_backlog(struct rf_player *p, struct rf_err *err)
 {
 	for (size_t i = 0; i < p->s->tenants.n; i++) {
-		while (rf_tally_waiting(p->books, (uint32_t)i) < BACKLOG) {
+		while (rf_tally_waiting(p->books, (uint32_t)i) < p->deep[i]) {
 			struct rf_simulate_job j = p->s->jobs.at[p->own[i].at[p->cursor[i]++ % p->own[i].n]];
 			int r;
 
@@ -345,7 +369,7 @@ int rf_simulate_play(const struct rf_simulate *s, const struct rf_simulate_play 
 	if (r < 0)
 		return r;
 	if (o->backlog_ms > 0)
-		make_backlog(&p);
+		rf_player_backlog(&p);
 	return play(&p, err);
 }
 

@@ -79,6 +79,7 @@ struct rf_player {
 	/* With a backlog: */
 	RF_VEC(uint32_t) *own; /* jobs of each tenant */
 	size_t *cursor;
+	int64_t *deep; /* so many of them are to wait */
 	int64_t end;
 };
 
@@ -86,5 +87,7 @@ void rf_player_done(struct rf_player *p);
 /* What there is to play, from s, o and books; then, with w or without, the machines and tenants are told. */
 int rf_player_prepare(struct rf_player *p, struct rf_err *err);
 int rf_player_set_up(struct rf_player *p, struct rf_err *err);
+/* Everybody's jobs, over and over. */
+void rf_player_backlog(struct rf_player *p);
 
 #endif

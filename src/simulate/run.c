@@ -3,6 +3,9 @@
 
 #define CARD_MEMORY (INT64_C(16) << 30) /* the trace asks for thousandths only */
 #define PODS_PER_NODE 1001
+#define TENANT RF_LIT("trace")
+#define NOW 1000
+#define DECISIONS 16 /* at a time */
 
 const char *const RF_SIMULATE_SIZE_NAMES[RF_SIMULATE_SIZES] = {
 	[RF_SIMULATE_CPU] = "noCard",	       [RF_SIMULATE_SHARE] = "share",	     [RF_SIMULATE_ONE] = "oneCard",
@@ -82,81 +85,130 @@ static int draw_pods(struct draw *d, struct rf_err *err)
 	return draw_more(d, err);
 }
 
-/* --- deciding --------------------------------------------------------------------------------- */
+/* --- deciding: by the core, as it would in a cluster ------------------------------------------- */
 
-static struct rf_fleet_ask ask_of(const struct rf_simulate_pod *p, enum rf_fleet_policy policy)
+struct cluster {
+	const struct rf_simulate *s;
+	struct rf_core *core;
+	struct rf_arena names, a; /* a: of one pod */
+};
+
+static void cluster_done(struct cluster *c)
 {
-	struct rf_fleet_ask a = { .owner = { .tenant = 1, .trust = 1, .level = RF_ISOLATION_SHARE },
+	rf_core_free(c->core);
+	rf_arena_done(&c->names);
+	rf_arena_done(&c->a);
+}
+
+static void add_node(struct cluster *c, size_t i)
+{
+	const struct rf_simulate_node *n = &c->s->nodes.at[i];
+	struct rf_sched_device d[RF_FLEET_CARDS_MAX];
+	struct rf_sched_node v = { .name = rf_arena_printf(&c->names, "n%05zu", i),
+				   .cpu_milli = n->cpu_milli,
+				   .memory = n->memory,
+				   .pods = PODS_PER_NODE,
+				   .ready = true };
+
+	for (unsigned k = 0; k < n->cards; k++)
+		d[k] = (struct rf_sched_device){ .name = rf_arena_printf(&c->names, "gpu-%u", k),
+						 .model = c->s->models[n->model],
+						 .fault = RF_STR_EMPTY,
+						 .memory = CARD_MEMORY,
+						 .milli = RF_FLEET_MILLI,
+						 .fixed = true };
+	rf_core_put_node(c->core, &v);
+	rf_core_put_devices(c->core, v.name, d, n->cards);
+}
+
+/* One tenant, which may have all there is. */
+static void set_up(struct cluster *c, enum rf_fleet_policy policy, int64_t total_milli)
+{
+	struct rf_core_config config;
+	struct rf_tenant t = { .name = TENANT,
+			       .isolation = RF_ISOLATION_SHARE,
+			       .trust_domain = TENANT,
+			       .quota_gpus = total_milli / RF_FLEET_MILLI,
+			       .quota_gpu_memory = total_milli / RF_FLEET_MILLI * CARD_MEMORY,
+			       .quota_pods = -1,
+			       .queue_weight = 1,
+			       .queue_parent = RF_STR_EMPTY };
+
+	rf_core_config_default(&config);
+	config.policy = policy;
+	config.tell_ms = 0;
+	c->core = rf_core_new(&config);
+	rf_core_put_tenant(c->core, &t);
+	rf_core_put_namespace(c->core, TENANT, TENANT);
+	for (size_t i = 0; i < c->s->nodes.n; i++)
+		add_node(c, i);
+}
+
+static struct rf_str models_of(struct cluster *c, uint64_t models)
+{
+	rf_auto(buf) b = RF_BUF_INIT;
+
+	for (size_t i = 0; models != 0 && i < c->s->n_models; i++) {
+		if (models >> i & 1)
+			rf_buf_printf(&b, "%s%.*s", b.n > 0 ? "|" : "", RF_STR(c->s->models[i]));
+	}
+	return rf_arena_str(&c->a, rf_buf_str(&b));
+}
+
+/* Whole cards are one container's; of shares each has one. */
+static struct rf_sched_pod pod_of(struct cluster *c, const struct rf_simulate_pod *p, size_t i)
+{
+	bool shares = p->milli < RF_FLEET_MILLI;
+	struct rf_gpu_ask ask = { .name = RF_RES_GPU, .profile = RF_STR_EMPTY };
+	struct rf_sched_pod v = { .uid = rf_arena_printf(&c->a, "p%08zu", i),
+				  .ns = TENANT,
+				  .node = RF_STR_EMPTY,
+				  .created_ms = (int64_t)i,
 				  .cpu_milli = p->cpu_milli,
 				  .memory = p->memory,
-				  .models = p->models,
-				  .policy = policy,
-				  .n_parts = p->cards > 0 };
+				  .os = RF_STR_EMPTY,
+				  .only_node = RF_STR_EMPTY,
+				  .unsupported = RF_STR_EMPTY,
+				  .queue = RF_STR_EMPTY,
+				  .group = RF_STR_EMPTY,
+				  .models = models_of(c, p->models),
+				  .n_containers = p->cards == 0 ? 0 : shares ? p->cards : 1 };
 
-	if (p->cards > 0 && p->milli == RF_FLEET_MILLI)
-		a.parts[0] = (struct rf_fleet_part){ .kind = RF_FLEET_WHOLE, .n = p->cards };
-	else if (p->cards > 0)
-		a.parts[0] = (struct rf_fleet_part){
-			.kind = RF_FLEET_SHARE, .n = p->cards, .apart = p->cards > 1, .milli = p->milli
-		};
-	return a;
+	v.name = v.uid;
+	v.containers = rf_arena_array(&c->a, struct rf_sched_container, RF_MAX(v.n_containers, 1));
+	ask.cards = shares ? 0 : p->cards;
+	ask.share_milli = shares ? p->milli : 0;
+	ask.share_bytes = shares ? CARD_MEMORY / RF_FLEET_MILLI * p->milli : 0;
+	for (size_t k = 0; k < v.n_containers; k++)
+		v.containers[k] = (struct rf_sched_container){ .name = rf_arena_printf(&c->a, "c%zu", k), .ask = ask };
+	return v;
 }
 
-static int add_nodes(const struct rf_simulate *s, struct rf_fleet *f, int64_t *ret_milli, struct rf_err *err)
+/* Who finds no place does not come again. */
+static bool decide(struct cluster *c, const struct rf_simulate_pod *p, size_t i)
 {
-	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX] = { 0 };
+	struct rf_sched_pod v = pod_of(c, p, i);
+	struct rf_core_decision *d;
+	bool bound = false;
+	size_t n;
 
-	*ret_milli = 0;
-	for (size_t i = 0; i < s->nodes.n; i++) {
-		const struct rf_simulate_node *n = &s->nodes.at[i];
-		struct rf_fleet_node v = { .cpu_milli = n->cpu_milli,
-					   .memory = n->memory,
-					   .pods = PODS_PER_NODE,
-					   .cards = cards,
-					   .n_cards = n->cards };
-		int r;
-
-		for (unsigned k = 0; k < n->cards; k++)
-			cards[k] = (struct rf_fleet_card){ .memory = CARD_MEMORY, .model = n->model, .healthy = true };
-		r = rf_fleet_put_node(f, RF_FLEET_NONE, &v, NULL, err);
-		if (r < 0)
-			return r;
-		*ret_milli += (int64_t)n->cards * RF_FLEET_MILLI;
+	rf_core_put_pod(c->core, &v, NOW);
+	while ((n = rf_core_decide(c->core, NOW, DECISIONS, &c->a, &d)) > 0) {
+		for (size_t k = 0; k < n; k++)
+			bound = bound || (d[k].verdict == RF_CORE_BIND && rf_str_eq(d[k].uid, v.uid));
 	}
-	return 0;
+	if (!bound)
+		rf_core_del_pod(c->core, v.uid, NOW);
+	rf_arena_reset(&c->a);
+	return bound;
 }
 
-static void tell_typical(const struct rf_simulate *s, struct rf_fleet *f)
-{
-	struct rf_fleet_ask *asks = rf_realloc(NULL, s->pods.n * sizeof(*asks));
-	uint64_t *counts = rf_realloc(NULL, s->pods.n * sizeof(*counts));
-
-	for (size_t i = 0; i < s->pods.n; i++) {
-		asks[i] = ask_of(&s->pods.at[i], RF_FLEET_FRAG);
-		counts[i] = 1;
-	}
-	rf_fleet_typical(f, asks, counts, s->pods.n);
-	free(asks);
-	free(counts);
-}
-
-static bool decide(struct rf_fleet *f, const struct rf_fleet_ask *a, bool learn)
-{
-	struct rf_fleet_place p RF_UNINITIALIZED;
-
-	if (learn)
-		rf_fleet_asked(f, a);
-	return rf_fleet_find(f, a, &p) && rf_fleet_take(f, a, &p, false, NULL, NULL) == 0;
-}
-
-static void arrive(struct rf_fleet *f, const struct draw *d, const struct rf_simulate_opts *o,
-		   struct rf_simulate_result *ret)
+static void arrive(struct cluster *c, const struct draw *d, struct rf_simulate_result *ret)
 {
 	for (size_t i = 0; i < d->pods.n; i++) {
 		const struct rf_simulate_pod *p = &d->s->pods.at[d->pods.at[i]];
-		struct rf_fleet_ask a = ask_of(p, o->policy);
 
-		if (decide(f, &a, o->learn)) {
+		if (decide(c, p, i)) {
 			ret->placed++;
 			ret->granted_milli += milli_of(p);
 		} else {
@@ -168,14 +220,14 @@ static void arrive(struct rf_fleet *f, const struct draw *d, const struct rf_sim
 int rf_simulate_run(const struct rf_simulate *s, const struct rf_simulate_opts *o, const struct rf_clock *clock,
 		    struct rf_simulate_result *ret, struct rf_err *err)
 {
+	__attribute__((cleanup(cluster_done))) struct cluster c = { .s = s, .names = RF_ARENA_INIT, .a = RF_ARENA_INIT };
 	struct draw d = { .s = s, .r = { .state = o->seed * 2 + 1 } };
-	rf_auto_ptr(fleet) f = rf_fleet_new();
 	struct rf_simulate_result v = { 0 };
 	int64_t any = 0;
-	int r = add_nodes(s, f, &v.total_milli, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < s->nodes.n; i++)
+		v.total_milli += (int64_t)s->nodes.at[i].cards * RF_FLEET_MILLI;
 	for (size_t i = 0; i < s->pods.n; i++)
 		any += milli_of(&s->pods.at[i]);
 	if (v.total_milli == 0 || any == 0)
@@ -187,12 +239,11 @@ int rf_simulate_run(const struct rf_simulate *s, const struct rf_simulate_opts *
 		rf_vec_done(&d.pods);
 		return r;
 	}
-	if (!o->learn)
-		tell_typical(s, f);
+	set_up(&c, o->policy, v.total_milli);
 	v.pods = (int64_t)d.pods.n;
 	v.asked_milli = d.milli;
 	v.ns = -rf_mono_ns(clock);
-	arrive(f, &d, o, &v);
+	arrive(&c, &d, &v);
 	v.ns += rf_mono_ns(clock);
 	rf_vec_done(&d.pods);
 	*ret = v;

@@ -75,7 +75,6 @@ struct rf_simulate_opts {
 	int64_t load; /* percent of the cluster's cards */
 	uint64_t seed;
 	enum rf_fleet_policy policy;
-	bool learn; /* what is usual is learned on the way; else it is known from the pods' file */
 };
 
 struct rf_simulate_result {
@@ -131,7 +130,8 @@ int rf_simulate_changes_parse(struct rf_str text, struct rf_simulate_changes *re
 struct rf_simulate_play {
 	struct rf_core_config config;
 	const struct rf_simulate_changes *changes; /* NULL: none */
-	/* Everybody has always 20 jobs waiting, its own over and over, for so long; 0: jobs come as recorded. */
+	/* Everybody has always a day's work waiting, 20 jobs at least, its own over and over, for so long; 0: jobs come as
+	 * recorded. */
 	int64_t backlog_ms;
 	bool same_jobs; /* with a backlog: everybody brings the jobs of all, not its own */
 	bool no_limits; /* nobody says how long a job may run */
@@ -145,6 +145,10 @@ int rf_simulate_play(const struct rf_simulate *s, const struct rf_simulate_play 
 /* The same by first come, first served: jobs in the order of arrival, each on the first machines that do.
  * strict: nobody passes one that waits; else who fits goes first. */
 int rf_simulate_fifo(const struct rf_simulate *s, const struct rf_simulate_play *o, bool strict, struct rf_tally *ret,
+		     struct rf_err *err);
+
+/* The yardstick for shares with a backlog: no machines, only cards, and always the next job of who used least. */
+int rf_simulate_pool(const struct rf_simulate *s, const struct rf_simulate_play *o, struct rf_tally *ret,
 		     struct rf_err *err);
 
 /* --- logs ------------------------------------------------------------------------------------- */

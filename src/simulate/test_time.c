@@ -478,6 +478,32 @@ static void backlogged_tenants_get_equal_shares(void **state)
 	rf_tally_done(&b);
 }
 
+/* Cards without machines, and nobody passes: off by no more than what runs. */
+static void a_pool_shares_as_well_as_jobs_allow(void **state)
+{
+	rf_auto(simulate) s = RF_SIMULATE_INIT;
+	struct rf_simulate_play o = { .clock = rf_clock_system() };
+	struct rf_tally b;
+	struct rf_err err = RF_ERR_INIT;
+
+	draw_jobs(&s, 60, 13);
+	rf_tally_init(&b);
+	assert_int_equal(rf_simulate_pool(&s, &o, &b, &err), -RF_INVALID); /* no backlog */
+	rf_tally_done(&b);
+	o.backlog_ms = INT64_C(100) * 86400000;
+	rf_tally_init(&b);
+	assert_int_equal(rf_simulate_pool(&s, &o, &b, &err), 0);
+	assert_true(b.used_area > 0 && b.used_area <= b.capacity_area);
+	for (size_t i = 0; i < 3; i++) {
+		double error = (double)b.tenants.at[i].area * 3 / (double)b.used_area - 1;
+
+		if (error > 0.01 || error < -0.01)
+			fail_msg("tenant %zu is off by %.3f", i, error);
+		assert_true(b.tenants.at[i].back_fair > 0);
+	}
+	rf_tally_done(&b);
+}
+
 static void names_may_be_anything(void **state)
 {
 	rf_auto(simulate) s = RF_SIMULATE_INIT;
@@ -664,6 +690,7 @@ int main(void)
 		cmocka_unit_test(a_weight_and_a_limit_change_who_has_what),
 		cmocka_unit_test(a_change_for_somebody_unknown_is_refused),
 		cmocka_unit_test(backlogged_tenants_get_equal_shares),
+		cmocka_unit_test(a_pool_shares_as_well_as_jobs_allow),
 		cmocka_unit_test(names_may_be_anything),
 		cmocka_unit_test(who_comes_first_is_served_first),
 		cmocka_unit_test(a_log_gives_the_same_decisions_and_figures_again),

@@ -1,0 +1,577 @@
+/* Who goes, and who does not: histories that once broke a promise, made short. The world holds every decision against the
+ * reference (test_core_reference.c); what is asserted here is what has to come of it. */
+#include "sched/test_core_world.h"
+
+static struct world world;
+
+enum { ACME, BOLT, CRUX }; /* namespaces, tenants and their own queues alike */
+
+static struct world *begin(int nodes, int cards)
+{
+	struct rf_core_config c;
+
+	rf_core_config_default(&c);
+	world_bare(&world, &c);
+	for (int i = 0; i < nodes; i++)
+		world_add_node(&world, i, cards);
+	return &world;
+}
+
+static void all_well(struct world *w)
+{
+	if (w->why[0] != 0)
+		fail_msg("%s", w->why);
+}
+
+static void end(struct world *w)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_core_audit(w->core, w->now, &err) != 0)
+		fail_msg("%s", err.msg);
+	all_well(w);
+	world_done(w);
+}
+
+static void isolate(struct world *w, int tenant, enum rf_isolation level)
+{
+	w->tenants[tenant].isolation = level;
+	world_tell_tenant(w, tenant);
+}
+
+static void guarantee(struct world *w, int queue, enum res r, int64_t amount)
+{
+	w->queues[queue].exists = true;
+	w->queues[queue].quotas[r] = (struct quota){ true, amount, -1, -1, -1 };
+	world_tell_queue(w, queue);
+}
+
+static struct pod *make(struct world *w, int space, int shape)
+{
+	int i = world_new_pod(w, space, shape);
+
+	assert_true(i >= 0);
+	return &w->pods[i];
+}
+
+static struct pod *submit(struct world *w, int space, int shape)
+{
+	struct pod *p = make(w, space, shape);
+
+	world_tell_pod(w, p);
+	return p;
+}
+
+static void gang(struct world *w, int space, int64_t min)
+{
+	w->groups[0] = (struct group){ .exists = true, .space = space, .queue = NOBODY, .min = min, .name = "gang", .created = w->now };
+	world_tell_group(w, 0);
+}
+
+static struct pod *member(struct world *w, int space, int shape, int64_t priority)
+{
+	struct pod *p = make(w, space, shape);
+
+	p->group = 0;
+	p->priority = priority;
+	world_tell_pod(w, p);
+	return p;
+}
+
+static void write_all(struct world *w)
+{
+	while (w->n_writes > 0)
+		assert_true(world_write(w, false));
+}
+
+/* Decides and writes until nothing is decided any more; time stands still. */
+static void settle(struct world *w)
+{
+	for (int turn = 0; turn < 20; turn++) {
+		assert_true(world_decide(w, 64) || w->why[0] != 0);
+		all_well(w);
+		write_all(w);
+	}
+}
+
+static void rest(struct world *w)
+{
+	(void)world_calm(w);
+	all_well(w);
+}
+
+static void delete(struct world *w, struct pod *p, int64_t grace)
+{
+	p->deleting = true;
+	p->gone_at = w->now + grace;
+	world_tell_pod(w, p);
+}
+
+static int evictions(const struct world *w)
+{
+	int n = 0;
+
+	for (int i = 0; i < w->n_writes; i++)
+		n += w->writes[i].kind == W_EVICT;
+	return n;
+}
+
+/* --- the order -------------------------------------------------------------------------------- */
+
+/* Over its guarantee of CPU only. The small one may go while the large one is there, not after it. */
+static void test_order_of_victims(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *small, *large, *p;
+
+	(void)state;
+	isolate(w, ACME, RF_ISOLATION_NODE);
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, ACME, R_CPU, 2000);
+	guarantee(w, BOLT, R_BYTES, 40 * GI);
+	small = submit(w, ACME, S_CARD);
+	large = submit(w, ACME, S_BIGCPU);
+	settle(w);
+	p = submit(w, BOLT, S_SHARE1);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	assert_ptr_equal(&w->pods[w->writes[0].pod], small);
+	assert_ptr_equal(&w->pods[w->writes[1].pod], large);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+/* --- gangs ------------------------------------------------------------------------------------ */
+
+static int running(const struct world *w)
+{
+	int n = 0;
+
+	for (int i = 0; i < PODS; i++)
+		n += w->pods[i].group == 0 && w->pods[i].live && w->pods[i].node != NOBODY && !w->pods[i].deleting;
+	return n;
+}
+
+/* A gang that fills the node, and one of its own queue that comes first. */
+static struct pod *outrank_gang(struct world *w, int64_t min)
+{
+	struct pod *p;
+
+	gang(w, ACME, min);
+	for (int i = 0; i < 4; i++)
+		(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_int_equal(running(w), 4);
+	p = make(w, ACME, S_CARD2);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	return p;
+}
+
+/* An eviction is refused when the others of its gang have gone: it goes all the same, later. */
+static void test_refused_eviction_of_a_gang(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 4);
+
+	(void)state;
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 4);
+	w->no_fail = false;
+	assert_true(world_write(w, false));
+	assert_true(world_write(w, true));
+	write_all(w);
+	assert_int_equal(running(w), 1);
+	assert_true(world_decide(w, 64)); /* not at once */
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(running(w), 0);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+/* The first of them is refused before another was told to go: all of them stay. */
+static void test_refused_before_the_others(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 4);
+
+	(void)state;
+	assert_true(world_decide(w, 1));
+	assert_int_equal(evictions(w), 1);
+	assert_true(world_write(w, true));
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_int_equal(running(w), 4);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+/* For whom they go is gone when some of them were told: the others follow. */
+static void test_half_said_gang_goes(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 4);
+
+	(void)state;
+	assert_true(world_decide(w, 2));
+	assert_int_equal(evictions(w), 2);
+	p->live = false;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 4);
+	rest(w);
+	end(w);
+}
+
+/* One plan takes what is above the minimum, the next the rest: should the first be refused, it goes with the rest. */
+static void test_refused_eviction_of_an_earlier_plan(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p, *extra;
+
+	(void)state;
+	p = outrank_gang(w, 2);
+	p->shape = S_CARD;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	extra = &w->pods[w->writes[0].pod];
+	for (int i = 0; i < 2; i++) {
+		struct pod *o = make(w, ACME, S_CARD);
+
+		o->priority = 2;
+		world_tell_pod(w, o);
+		assert_true(world_decide(w, 64)); /* nothing is written in between */
+	}
+	assert_int_equal(evictions(w), 4);
+	assert_true(world_write(w, true));
+	write_all(w);
+	assert_true(extra->live && !extra->deleting);
+	rest(w);
+	assert_int_equal(running(w), 0);
+	end(w);
+}
+
+/* They go together because they are unlike; should one be refused, it is as much as the gang needs, and within the guarantee. */
+static void test_refused_eviction_leaves_enough(void **state)
+{
+	struct world *w = begin(1, 2);
+	struct pod *p, *stays = NULL;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 1);
+	guarantee(w, BOLT, R_CARDS, 1);
+	gang(w, ACME, 1);
+	(void)member(w, ACME, S_CPU, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_int_equal(running(w), 3);
+	p = submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 3);
+	while (w->n_writes > 0) {
+		bool refuse = stays == NULL && w->pods[w->writes[0].pod].shape == S_CARD;
+
+		stays = refuse ? &w->pods[w->writes[0].pod] : stays;
+		assert_true(world_write(w, refuse));
+	}
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
+/* Three cards of two that are guaranteed, one of which leaves: the books know its gang as one, and are judged without it. */
+static void test_member_of_an_unlike_gang_leaves(void **state)
+{
+	struct world *w = begin(1, 3);
+	struct pod *a, *b, *p;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, BOLT, R_CARDS, 1);
+	gang(w, ACME, 3);
+	(void)member(w, ACME, S_CPU, 0);
+	a = member(w, ACME, S_CARD, 0);
+	b = member(w, ACME, S_CARD, 0);
+	(void)submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(running(w), 3);
+	delete (w, a, 3000);
+	p = submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(b->node, 0);
+	end(w);
+}
+
+/* A gang counts as much as its most important member, whichever came first: none preempts its own. */
+static void test_priority_of_a_gang(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p;
+
+	(void)state;
+	gang(w, ACME, 1);
+	(void)member(w, ACME, S_CARD, 1);
+	settle(w);
+	(void)member(w, ACME, S_CARD2, 2);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	p = member(w, ACME, S_CARD2, 2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_int_equal(p->node, NOBODY);
+	end(w);
+}
+
+/* Who comes late, with a long minimum run time, does not make that of the gang longer; its own is kept. */
+static void late_member(bool restart)
+{
+	struct world *w = begin(1, 4);
+	struct pod *late, *p, *again;
+
+	guarantee(w, BOLT, R_CARDS, 4);
+	gang(w, ACME, 2);
+	w->groups[0].min_run = 5000;
+	world_tell_group(w, 0);
+	(void)member(w, ACME, S_CARD2, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	world_time(w, 4000);
+	late = make(w, ACME, S_CARD);
+	late->group = 0;
+	late->min_run = 1000000;
+	world_tell_pod(w, late);
+	settle(w);
+	assert_int_equal(late->node, 0);
+	if (restart)
+		assert_true(world_crash(w, 5));
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	world_time(w, 1000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	write_all(w);
+	rf_core_free(w->core); /* as of now */
+	w->core = world_retell(w, 7);
+	for (int turn = 0; turn < 10; turn++) {
+		world_time(w, 1000);
+		for (int i = 0; i < PODS; i++)
+			(void)world_scrub(w, &w->pods[i]);
+		settle(w);
+	}
+	assert_int_equal(p->node, 0);
+	assert_true(late->live && !late->deleting);
+	again = submit(w, BOLT, S_CARD2);
+	settle(w);
+	assert_true(late->live && !late->deleting);
+	rest(w); /* when its time is over */
+	assert_int_equal(again->node, 0);
+	end(w);
+}
+
+static void test_late_member(void **state)
+{
+	(void)state;
+	late_member(false);
+	late_member(true);
+}
+
+/* --- what is not the queue's any more, or not yet ------------------------------------------------ */
+
+/* One leaves, one is on its way, a gang of unlike pods runs with a card: without the first it is within the guarantee. */
+static void test_one_leaves_while_one_comes(void **state)
+{
+	struct world *w = begin(1, 3);
+	struct pod *leaves, *stays;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, BOLT, R_CARDS, 1);
+	leaves = submit(w, ACME, S_CARD);
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CPU, 0);
+	stays = member(w, ACME, S_CARD, 0);
+	settle(w);
+	(void)submit(w, ACME, S_CARD);
+	assert_true(world_decide(w, 64)); /* on its way: nothing of it is written yet */
+	delete (w, leaves, 3000);
+	(void)submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
+/* A claim on a node that is gone is charged until it is gone, and nobody else goes for it. */
+static void test_claim_on_a_lost_node(void **state)
+{
+	struct world *w = begin(2, 1);
+	struct pod *lost, *stays;
+
+	(void)state;
+	w->tenants[BOLT].trust = 1; /* they do not meet on one card */
+	world_tell_tenant(w, BOLT);
+	guarantee(w, ACME, R_BYTES, 40 * GI);
+	guarantee(w, BOLT, R_BYTES, 40 * GI);
+	lost = submit(w, ACME, S_SHARE3);
+	settle(w);
+	w->nodes[lost->node].cordoned = true;
+	world_tell_node(w, lost->node);
+	stays = submit(w, ACME, S_SHARE2);
+	settle(w);
+	assert_true(stays->node != NOBODY && stays->node != lost->node);
+	w->nodes[lost->node].exists = false;
+	world_tell_node(w, lost->node);
+	lost->live = false;
+	world_tell_pod(w, lost);
+	(void)submit(w, BOLT, S_SHARE2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_true(stays->live && !stays->evicted);
+	end(w);
+}
+
+/* Its queue goes while it is on its way: charged to its tenant's own, above which there is a limit. */
+static void test_queue_gone_while_one_comes(void **state)
+{
+	struct world *w = begin(2, 4);
+	int org = LEAVES, second = TENANTS + ACME;
+	struct pod *first, *p;
+
+	(void)state;
+	w->queues[org].exists = w->queues[ACME].exists = w->queues[second].exists = true;
+	w->queues[org].quotas[R_CARDS] = (struct quota){ true, -1, 2, -1, -1 };
+	w->queues[ACME].parent = org;
+	world_tell_queue(w, org);
+	world_tell_queue(w, ACME);
+	world_tell_queue(w, second);
+	first = make(w, ACME, S_CARD);
+	first->queue = second;
+	world_tell_pod(w, first);
+	assert_true(world_decide(w, 64));
+	w->queues[second].exists = false;
+	world_tell_queue(w, second);
+	p = submit(w, ACME, S_CARD2);
+	assert_true(world_decide(w, 64));
+	all_well(w);
+	write_all(w);
+	assert_int_equal(p->node, NOBODY);
+	end(w);
+}
+
+/* What goes makes room in a quota, not on a node: who comes between does not take it. */
+static void test_room_in_a_quota_is_kept(void **state)
+{
+	struct world *w = begin(1, 4);
+	int org = LEAVES, second = TENANTS + ACME;
+	struct pod *p, *other, *first;
+
+	(void)state;
+	w->queues[org].exists = w->queues[ACME].exists = w->queues[second].exists = true;
+	w->queues[org].quotas[R_CARDS] = (struct quota){ true, -1, -1, -1, 0 };
+	w->queues[ACME].quotas[R_CARDS] = (struct quota){ true, 2, -1, -1, -1 };
+	w->queues[ACME].parent = w->queues[second].parent = org;
+	world_tell_queue(w, org);
+	world_tell_queue(w, ACME);
+	world_tell_queue(w, second);
+	other = make(w, ACME, S_CARD);
+	other->queue = second;
+	world_tell_pod(w, other);
+	(void)submit(w, ACME, S_CARD);
+	first = make(w, ACME, S_CARD4); /* more than its queue may have: the turn of the other comes sooner */
+	first->priority = 2;
+	world_tell_pod(w, first);
+	settle(w);
+	assert_int_equal(other->node, 0);
+	p = submit(w, ACME, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	assert_true(other->evicted);
+	write_all(w);
+	other = make(w, ACME, S_CARD); /* the same again */
+	other->queue = second;
+	other->priority = 2;
+	world_tell_pod(w, other);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(other->node, NOBODY);
+	end(w);
+}
+
+/* --- what changes for who waits ------------------------------------------------------------------ */
+
+static void test_tenant_that_gives_way(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p;
+
+	(void)state;
+	isolate(w, BOLT, RF_ISOLATION_NODE);
+	(void)submit(w, ACME, S_CARD);
+	p = submit(w, BOLT, S_CARD);
+	settle(w);
+	assert_int_equal(p->node, NOBODY);
+	isolate(w, BOLT, RF_ISOLATION_GPU);
+	settle(w);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+/* It holds a share, and its tenant shares no more: its claim is kept until the card breaks. */
+static void test_broken_card_of_one_that_is_barred(void **state)
+{
+	struct world *w = begin(1, 1);
+	struct pod *p = submit(w, ACME, S_SHARE1);
+
+	(void)state;
+	assert_true(world_decide(w, 64));
+	assert_true(world_write(w, false));
+	assert_true(world_write(w, false)); /* the claim is allocated, and the pod not bound */
+	isolate(w, ACME, RF_ISOLATION_GPU);
+	w->n_writes = 0;
+	p->flying = false;
+	rf_core_failed(w->core, rf_str(p->uid), RF_LIT("conflict"), w->now);
+	world_time(w, 5000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(w->n_writes, 0);
+	w->nodes[0].cards[0].broken = true;
+	world_tell_node(w, 0);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(w->n_writes, 1);
+	assert_int_equal(w->writes[0].kind, W_RELEASE);
+	end(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order_of_victims),
+		cmocka_unit_test(test_refused_eviction_of_a_gang),
+		cmocka_unit_test(test_refused_before_the_others),
+		cmocka_unit_test(test_half_said_gang_goes),
+		cmocka_unit_test(test_refused_eviction_of_an_earlier_plan),
+		cmocka_unit_test(test_refused_eviction_leaves_enough),
+		cmocka_unit_test(test_member_of_an_unlike_gang_leaves),
+		cmocka_unit_test(test_priority_of_a_gang),
+		cmocka_unit_test(test_late_member),
+		cmocka_unit_test(test_one_leaves_while_one_comes),
+		cmocka_unit_test(test_claim_on_a_lost_node),
+		cmocka_unit_test(test_queue_gone_while_one_comes),
+		cmocka_unit_test(test_room_in_a_quota_is_kept),
+		cmocka_unit_test(test_tenant_that_gives_way),
+		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
+	};
+
+	return cmocka_run_group_tests_name("core_evict", tests, NULL, NULL);
+}
