@@ -69,7 +69,7 @@ static const struct {
 } SUBS[] = {
 	{ "check", rf_policy_check, "files or folders: ringfence policy check policies/" },
 	{ "eval", rf_policy_eval, "a query: ringfence policy eval -d policies/ -i input.json data.example.allow" },
-	{ "test", rf_policy_test, "files or folders: ringfence policy test policies/" },
+	{ "test", rf_policy_test, "files or folders: ringfence policy test policies/src policies/lib" },
 	{ "fmt", rf_policy_fmt, "files or folders: ringfence policy fmt -d policies/" },
 	{ "conformance", rf_policy_conformance, "a folder of OPA's cases: ringfence policy conformance cases/v1" },
 	{ "podsecurity", rf_policy_podsecurity,
@@ -142,7 +142,7 @@ const struct rf_verb RF_VERB_POLICY = {
 		   "Examples:\n"
 		   "  ringfence policy check policies/\n"
 		   "  ringfence policy eval -d policies/ -i pod.yaml 'data.kubernetes.admission.deny'\n"
-		   "  ringfence policy test policies/",
+		   "  ringfence policy test policies/src policies/lib",
 	.subs = "check eval test fmt apply bench conformance podsecurity verify",
 	RF_VERB_OPTS(OPTS),
 	.run = run,

@@ -52,21 +52,23 @@ func (f *finding) again(change func(*question), opts ...rego.EvalOption) answer 
 	return ask(&q, f.c.limit, opts...)
 }
 
-// goneWithout: with something else in the place of what matches, both agree. So it is the cause.
-func (f *finding) goneWithout(what *regexp.Regexp, instead string) bool {
-	if !what.MatchString(f.all()) {
-		return false
-	}
+// agreeOn: the question changed so, both answer the same.
+func (f *finding) agreeOn(change func(string) string) bool {
 	q := *f.q
-	q.Query = what.ReplaceAllString(q.Query, instead)
-	q.Input = what.ReplaceAll(q.Input, []byte(instead))
-	q.Data = what.ReplaceAll(q.Data, []byte(instead))
+	q.Query = change(q.Query)
+	q.Input = []byte(change(string(q.Input)))
+	q.Data = []byte(change(string(q.Data)))
 	q.Modules = map[string]string{}
 	for name, text := range f.q.Modules {
-		q.Modules[name] = what.ReplaceAllString(text, instead)
+		q.Modules[name] = change(text)
 	}
 	rf, err := f.c.rf.ask(&q, 4*f.c.limit)
 	return err == nil && compare(ask(&q, f.c.limit), rf) == ""
+}
+
+// goneWithout: with something else in the place of what matches, both agree. So it is the cause.
+func (f *finding) goneWithout(what *regexp.Regexp, instead string) bool {
+	return what.MatchString(f.all()) && f.agreeOn(func(s string) string { return what.ReplaceAllString(s, instead) })
 }
 
 // rule is a difference that stays as it is; README.md says why. A rule holds only for what it is about: it looks at both
@@ -99,6 +101,8 @@ var rules = []rule{
 	{"index-as-text", func(f *finding) bool { return f.usesData() && f.goneWithout(digitText, `"x$1"`) }},
 	{"not-true-alone", func(f *finding) bool { return !refusal(kind(f.opa)) && f.goneWithout(notTrue, "$1 1 == 2 $2") }},
 	{"every-leaks", everyLeaks},
+	{"unsafe-beside-closure", unsafeBesideClosure},
+	{"some-pattern-rule", somePatternRule},
 	{"conflict-not-asked", conflictNotAsked},
 }
 
@@ -127,6 +131,8 @@ var (
 	digitText      = regexp.MustCompile(`"(\d+)"`)
 	yamlMarshal    = regexp.MustCompile(`yaml\.marshal\(`)
 	everyNames     = regexp.MustCompile(`\bevery (\w+)(?:, (\w+))? in`)
+	unsafeVar      = regexp.MustCompile(`^var ([rs]\d+) is unsafe`)
+	someIn         = regexp.MustCompile(`\bsome [^\n]*\bin\b[^\n]*(\n[^\n]*)?\bin\b`)
 	rulePath       = regexp.MustCompile(`(?m)^(default )?([rs]\d+)\b`)
 )
 
@@ -183,14 +189,17 @@ func sameYAML(a, b string) bool {
 	return true
 }
 
-// yamlStyle: what yaml.marshal writes may be quoted in another way. Where it is a part of another string, only the style differs, and
-// there is no difference with JSON in its place.
+// yamlStyle: what yaml.marshal writes may be quoted in another way. Where it is a part of another string, only the style differs;
+// where it is compared, a value may be there or not; and there is no difference with JSON in its place.
 func yamlStyle(f *finding) bool {
-	if !f.values() || !f.calls("yaml.marshal") {
+	if refusal(kind(f.opa)) || refusal(kind(f.rf)) || !f.calls("yaml.marshal") {
 		return false
 	}
-	return sameYAML(fmt.Sprint(f.opa.Result), fmt.Sprint(f.rf.Result)) ||
-		(f.sameAfter(withoutStyle) && f.goneWithout(yamlMarshal, "json.marshal("))
+	if f.values() && sameYAML(fmt.Sprint(f.opa.Result), fmt.Sprint(f.rf.Result)) {
+		return true
+	}
+	return (f.sameAfter(withoutStyle) || f.kinds("value", "undefined") || f.kinds("undefined", "value")) &&
+		f.goneWithout(yamlMarshal, "json.marshal(")
 }
 
 func withoutStyle(s string) string {
@@ -242,6 +251,64 @@ func everyLeaks(f *finding) bool {
 		}
 	}
 	return true
+}
+
+// withoutClosures has [1] in the place of each outermost comprehension.
+func withoutClosures(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if end := closureEnd(s, i); end > 0 {
+			out.WriteString("[1]")
+			i = end
+			continue
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+// closureEnd is where the comprehension ends that begins at i; 0: none begins there.
+func closureEnd(s string, i int) int {
+	depth, bar := 0, false
+	if s[i] != '[' && s[i] != '{' {
+		return 0
+	}
+	for k := i; k < len(s); k++ {
+		switch s[k] {
+		case '[', '{', '(':
+			depth++
+		case ']', '}', ')':
+			depth--
+		case '|':
+			bar = bar || depth == 1
+		}
+		if depth == 0 {
+			if bar {
+				return k
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// OPA lets a variable pass that nothing binds where it stands beside a comprehension, and fails when it gets there: with a
+// constant in the comprehension's place it refuses it, too.
+func unsafeBesideClosure(f *finding) bool {
+	return kind(f.rf) == "rego_unsafe_var_error" && !refusal(kind(f.opa)) && withoutClosures(f.q.text()) != f.q.text() &&
+		f.agreeOn(withoutClosures)
+}
+
+// OPA does not know rules by their names inside `some (x in rule) in xs`; by their paths it does.
+func somePatternRule(f *finding) bool {
+	if kind(f.opa) != "rego_unsafe_var_error" || refusal(kind(f.rf)) || !someIn.MatchString(f.q.text()) {
+		return false
+	}
+	m := unsafeVar.FindStringSubmatch(f.opa.Error.Message)
+	if m == nil {
+		return false
+	}
+	return f.goneWithout(regexp.MustCompile(`([^\w.\n])`+m[1]+`\b`), "${1}data.t."+m[1])
 }
 
 // OPA hands a template its values as text that it reads as JSON, which a set is not.

@@ -22,6 +22,7 @@ struct check {
 	trail;		/* what variables were, to forget what was learned inside a closure */
 	uint32_t loose; /* inside `with`: rules may be anything */
 	uint32_t bad;	/* errors in the rule that is being checked */
+	bool again;	/* only variables may be of another type than before */
 };
 
 static const struct rf_rt *type_term(struct check *k, struct rf_rc_term *t);
@@ -288,7 +289,11 @@ static bool fit_items(struct check *k, struct rf_rc_term *t, const struct rf_rt 
 
 static bool fit_fields(struct check *k, struct rf_rc_term *t, const struct rf_rt *want, bool either)
 {
-	if (t->n / 2 != want->n && !want->others)
+	bool all = true; /* are constants: how many keys it has is known */
+
+	for (uint32_t i = 0; i < t->n; i += 2)
+		all &= t->item[i]->kind == RF_RC_CONST;
+	if (all && t->n / 2 != want->n && !want->others)
 		return false;
 	for (uint32_t i = 0; i < t->n; i += 2) {
 		const struct rf_rt *w = &rf_rt_any;
@@ -446,8 +451,11 @@ static const struct rf_rt *data_type(struct check *k, struct rf_rc_term *t)
 		if (!child)
 			return rest_any(k, t, i);
 	}
-	if (k->loose)
-		return end > i ? rest_any(k, t, i) : &rf_rt_any;
+	if (k->loose) {
+		if (end > i)
+			rest_any(k, t, i);
+		return &rf_rt_unknown; /* OPA knows more */
+	}
 	if (!n->group)
 		return package_type(k);
 	r = k->group[n->group->id];
@@ -525,6 +533,8 @@ static const struct rf_rt *call_type(struct check *k, struct rf_rc_term *t, bool
 		tell_call(k, t, f, statement);
 		return &rf_rt_any;
 	}
+	if (k->loose && t->group)
+		return &rf_rt_unknown;
 	return f && f->others ? f->others : &rf_rt_any;
 }
 
@@ -533,6 +543,18 @@ static const struct rf_rt *call_type(struct check *k, struct rf_rc_term *t, bool
 static const struct rf_rt *known(const struct rf_rt *t)
 {
 	return t ? t : &rf_rt_any;
+}
+
+/* As a part of something that is then open. */
+static const struct rf_rt *part(const struct rf_rt *t)
+{
+	return t ? t : &rf_rt_unknown;
+}
+
+/* Behind a key of which nothing is known may be the value of any other. */
+static const struct rf_rt *behind(const struct rf_rt *key, const struct rf_rt *t)
+{
+	return key && key != &rf_rt_unknown ? part(t) : &rf_rt_unknown;
 }
 
 /* What is learned inside is forgotten outside. */
@@ -545,14 +567,15 @@ static const struct rf_rt *comp_type(struct check *k, struct rf_rc_term *t)
 	check_body(k, t->body);
 	if (t->key)
 		key = type_term(k, t->key);
-	term = known(type_term(k, t->term));
+	term = type_term(k, t->term);
 	forget(k, mark);
-	if (k->bad != bad || t->first || (t->key && !key))
+	if (k->bad != bad || t->first)
 		return &rf_rt_any;
 	if (t->comp == RF_RA_ARRAY_COMP)
-		return rf_rt_array(&k->types, NULL, 0, term);
-	return t->comp == RF_RA_SET_COMP ? rf_rt_set(&k->types, term)
-					 : rf_rt_object(&k->types, NULL, NULL, 0, key, term);
+		return rf_rt_array(&k->types, NULL, 0, known(term));
+	return t->comp == RF_RA_SET_COMP
+		       ? rf_rt_set(&k->types, part(term))
+		       : rf_rt_object(&k->types, NULL, NULL, 0, part(key), behind(key, term));
 }
 
 struct field {
@@ -579,10 +602,10 @@ static const struct rf_rt *object_type(struct check *k, struct rf_rc_term *t)
 				   *tv = type_term(k, t->item[i + 1]);
 
 		if (t->item[i]->kind == RF_RC_CONST) {
-			field[n++] = (struct field){ t->item[i]->value, tv };
+			field[n++] = (struct field){ t->item[i]->value, part(tv) };
 		} else {
-			others_key = rf_rt_or(&k->types, others_key, known(tk));
-			others = rf_rt_or(&k->types, others, known(tv));
+			others_key = rf_rt_or(&k->types, others_key, part(tk));
+			others = rf_rt_or(&k->types, others, behind(tk, tv));
 		}
 	}
 	qsort(field, n, sizeof(*field), by_key);
@@ -599,9 +622,9 @@ static const struct rf_rt *list_type(struct check *k, struct rf_rc_term *t)
 	const struct rf_rt *of = NULL;
 
 	for (uint32_t i = 0; i < t->n; i++) {
-		item[i] = type_term(k, t->item[i]);
+		item[i] = part(type_term(k, t->item[i]));
 		if (t->kind == RF_RC_SET)
-			of = rf_rt_or(&k->types, of, known(item[i]));
+			of = rf_rt_or(&k->types, of, item[i]);
 	}
 	return t->kind == RF_RC_SET ? rf_rt_set(&k->types, of)
 				    : rf_rt_array(&k->types, item, t->n, NULL);
@@ -643,6 +666,9 @@ static const struct rf_rt *type_term(struct check *k, struct rf_rc_term *t)
 	if (k->types.work <= 0)
 		return t->type = &rf_rt_any;
 	k->types.work--;
+	if (k->again && t->kind != RF_RC_VAR && t->kind != RF_RC_ARRAY && t->kind != RF_RC_OBJECT &&
+	    t->kind != RF_RC_SET)
+		return t->type;
 	return t->type = type_of(k, t);
 }
 
@@ -656,6 +682,23 @@ static bool is_open(const struct rf_rc_term *t)
 }
 
 static bool equal_terms(struct check *k, struct rf_rc_term *a, struct rf_rc_term *b);
+
+/* A variable is given something of which only a part is known. Of arrays and objects the rest is then any; of
+ * comprehensions, sets and references it stays open, and so does all that the variable becomes a part of. Calls and
+ * other variables OPA takes for any as a whole. */
+static bool learn_open(struct check *k, struct rf_rc_term *v, struct rf_rc_term *of)
+{
+	if (v->kind != RF_RC_VAR || v->type || !of->type || of->kind == RF_RC_CALL ||
+	    of->kind == RF_RC_VAR)
+		return false;
+	if (of->kind == RF_RC_ARRAY || of->kind == RF_RC_OBJECT) {
+		fit_term(k, of, &rf_rt_any, false);
+		k->again = true;
+		type_term(k, of);
+		k->again = false;
+	}
+	return fit_term(k, v, of->type, false);
+}
 
 static bool equal_items(struct check *k, struct rf_rc_term *a, struct rf_rc_term *b)
 {
@@ -678,6 +721,8 @@ static bool equal_terms(struct check *k, struct rf_rc_term *a, struct rf_rc_term
 		return fit_term(k, b, a->type, false);
 	if (a->kind == RF_RC_ARRAY && b->kind == RF_RC_ARRAY)
 		return equal_items(k, a, b);
+	if (learn_open(k, a, b) || learn_open(k, b, a))
+		return true;
 	fit_term(k, a, &rf_rt_any, false);
 	fit_term(k, b, &rf_rt_any, false);
 	return true;

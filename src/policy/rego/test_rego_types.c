@@ -218,6 +218,34 @@ static void what_may_hold_is_accepted(void **state RF_UNUSED)
 	ACCEPTED("p if { f(1, x); x == 2 }\nf(x) := x + 1");
 }
 
+/* A function's argument is not known until something in the body tells. */
+static void what_is_known_in_part_only_may_be_anything(void **state RF_UNUSED)
+{
+	ACCEPTED("f(a) := [v] if v := {a: 1 | true}\np if { x := f(1); x = [] }");
+	ACCEPTED("f(a) := [v] if v := {a | true} with input as 1\np if { x := f(1); x = 1 }");
+	ACCEPTED("f(a) := v if v := {a}\np if { x := f(1); x = 1 }");
+	ACCEPTED("f(a) := {\"k\": v} if v := [[a] | true]\np if { x := f(1); upper(x) }");
+	ACCEPTED("f(a) := [w] if { v := {a | true}; w := {v} }\nh(a) := f(a)\np if { x := h(1); x = 1 }");
+	ACCEPTED("f(a) := [v] if v := {{a: 1} | true}\np if { [x] = f(1); x = 1 }");
+	ACCEPTED("f(a) := v if { v := {a: 1}; upper(a) }\np if f(1)");
+	ACCEPTED("f(a) := v if v := {a: 1 | true}\np if {\"c\": \"A\"} = f(1)");
+	ACCEPTED("q := {\"a\": null}\np if {x: 1 | x := q with data.d as 1} == q");
+	ACCEPTED("q := {\"a\": null}\np if {q: 1} == {\"a\": 1, \"b\": 2} with data.d as 1");
+	ACCEPTED("f(a) if { v := {[a] | true}; some x in v; x[0] == 1 }");
+}
+
+static void what_is_known_of_it_counts(void **state RF_UNUSED)
+{
+	assert_string_equal(v1("f(a) if { v := {a | true}; v = 1 }"),
+			    "2: rego_type_error: match error\n\tleft  : set[?\?\?]\n\tright : number");
+	assert_string_equal(v1("f(a) := v if v := {a: 1}\np if { x := f(1); x = 1 }"),
+			    "3: rego_type_error: match error\n\tleft  : object[any: number]\n\tright : number");
+	assert_string_equal(v1("f(a) := v if { w := {a | true}; v := [w] }\np if { x := f(1); x = [] }"),
+			    "3: rego_type_error: match error\n\tleft  : array<any>\n\tright : array");
+	assert_string_equal(v1("f(a) := [v] if v := [a | true]\np if { x := f(1); x = [] }"),
+			    "3: rego_type_error: match error\n\tleft  : array<array[any]>\n\tright : array");
+}
+
 /* --- names --- */
 
 static void heads_may_give_values_to_the_keys_before_them(void **state RF_UNUSED)
@@ -437,6 +465,8 @@ int main(void)
 		cmocka_unit_test(functions_are_called_with_what_they_take),
 		cmocka_unit_test(references_lead_somewhere),
 		cmocka_unit_test(what_may_hold_is_accepted),
+		cmocka_unit_test(what_is_known_in_part_only_may_be_anything),
+		cmocka_unit_test(what_is_known_of_it_counts),
 		cmocka_unit_test(heads_may_give_values_to_the_keys_before_them),
 		cmocka_unit_test(print_takes_anything_and_needs_nothing),
 		cmocka_unit_test(some_belongs_to_the_closures_that_use_it),

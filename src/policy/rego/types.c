@@ -10,6 +10,7 @@ const struct rf_rt rf_rt_bool = { .kind = RF_RT_BOOL, .size = 1 };
 const struct rf_rt rf_rt_number = { .kind = RF_RT_NUMBER, .size = 1 };
 const struct rf_rt rf_rt_string = { .kind = RF_RT_STRING, .size = 1 };
 const struct rf_rt rf_rt_any = { .kind = RF_RT_ANY, .size = 1 };
+const struct rf_rt rf_rt_unknown = { .kind = RF_RT_ANY, .size = 1, .open = true };
 
 /* --- making --- */
 
@@ -435,7 +436,7 @@ void rf_rt_print(struct rf_buf *out, const struct rf_rt *t)
 	static const char *const name[] = { "null",   "boolean", "number", "string",  "array",
 					    "object", "set",	 "any",	   "function" };
 
-	if (!t) {
+	if (!t || t == &rf_rt_unknown) {
 		rf_buf_puts(out, "???");
 		return;
 	}

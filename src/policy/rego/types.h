@@ -33,6 +33,8 @@ struct rf_rt {
 };
 
 extern const struct rf_rt rf_rt_null, rf_rt_bool, rf_rt_number, rf_rt_string, rf_rt_any;
+/* Anything, too, but open, and so is every type it is part of. */
+extern const struct rf_rt rf_rt_unknown;
 
 struct rf_rts {
 	struct rf_arena *arena;
