@@ -160,33 +160,39 @@ static bool may_meet(struct rf_req *r, struct rf_str ns, struct rf_str other, bo
 	return shares(&t) && shares(&u) && rf_str_eq(t.trust_domain, u.trust_domain);
 }
 
-/* The memory slices of the device that a claim has; all of them if it has it otherwise. `but`: a result that is
- * left out. */
+/* The memory slices that a result covers; all of them if it is no slice, or one that nobody knows on this card. */
+static unsigned slices_of_result(const struct rf_json *claim, size_t i, const struct find *f)
+{
+	struct rf_slice_place place;
+	unsigned mask = rf_slice_of_result(claim, i, &place) ? rf_slice_mask(rf_str(f->product), &place) : 0;
+
+	return mask != 0 ? mask : ~0u;
+}
+
+/* The memory slices of the device that a claim has. `but`: a result that is left out. */
 static unsigned slices_on(struct rf_req *r, const struct rf_json *claim, struct rf_str key, const struct find *f,
 			  size_t but)
 {
 	const struct rf_json *results = rf_json_at(claim, "status", "allocation", "devices", "results");
-	struct rf_slice_place place;
 	unsigned mask = 0;
 
 	for (size_t i = 0; i < rf_json_len(results); i++) {
-		if (i == but || !rf_str_eq(rf_device_key(r->a, rf_json_item(results, i)), key))
-			continue;
-		mask |= rf_slice_of_result(claim, i, &place) ? rf_slice_mask(rf_str(f->product), &place) : ~0u;
+		if (i != but && rf_str_eq(rf_device_key(r->a, rf_json_item(results, i)), key))
+			mask |= slices_of_result(claim, i, f);
 	}
 	return mask;
 }
 
-/* A claim that is gone meanwhile has nothing any more. */
-static unsigned slices_of(struct rf_req *r, const struct rf_json *holder, struct rf_str key, const struct find *f)
+static bool has_slice_on(struct rf_req *r, const struct rf_json *claim, struct rf_str key)
 {
-	struct rf_err err = RF_ERR_INIT;
-	struct rf_json *o = NULL;
+	const struct rf_json *results = rf_json_at(claim, "status", "allocation", "devices", "results");
+	struct rf_slice_place place;
 
-	if (rf_store_get(r->api->store, r->a, rf_kind_get("resourceclaims"), rf_json_str_at(holder, "ns"),
-			 rf_json_str_at(holder, "name"), &o, &err) < 0)
-		return err.code == RF_NOT_FOUND ? 0 : ~0u;
-	return slices_on(r, o, key, f, SIZE_MAX);
+	for (size_t i = 0; i < rf_json_len(results); i++) {
+		if (rf_str_eq(rf_device_key(r->a, rf_json_item(results, i)), key) && rf_slice_of_result(claim, i, &place))
+			return true;
+	}
+	return false;
 }
 
 static int taken(const struct rf_json *claim, struct rf_str key, const char *why, struct rf_err *err)
@@ -195,6 +201,22 @@ static int taken(const struct rf_json *claim, struct rf_str key, const char *why
 		       "Operation cannot be fulfilled on resourceclaims.resource.k8s.io \"%.*s\": device %.*s %s; choose "
 		       "another device",
 		       RF_STR(rf_json_str_at(claim, "metadata", "name")), RF_STR(key), why);
+}
+
+/* Beside another claim: slices where it has none; what is no slice where it has no slice. */
+static int check_place(struct rf_req *r, const struct rf_json *claim, const struct rf_json *holder, struct rf_str key,
+		       const struct find *f, unsigned mask, struct rf_err *err)
+{
+	struct rf_json *other = NULL;
+
+	if (rf_store_get(r->api->store, r->a, rf_kind_get("resourceclaims"), rf_json_str_at(holder, "ns"),
+			 rf_json_str_at(holder, "name"), &other, err) < 0)
+		return err->code == RF_NOT_FOUND ? 0 : -err->code; /* gone meanwhile, and with it what it had */
+	if (mask != 0 && (mask & slices_on(r, other, key, f, SIZE_MAX)) != 0)
+		return taken(claim, key, "has another claim's slice where this one's would be", err);
+	if (mask == 0 && has_slice_on(r, other, key))
+		return taken(claim, key, "is cut into slices, and one of them is another claim's", err);
+	return 0;
 }
 
 /* The scheduler keeps tenants apart; should it ever fail, the card is still not shared. mask: the memory slices
@@ -213,8 +235,8 @@ static int check_company(struct rf_req *r, const struct rf_json *claim, struct r
 
 		if (!may_meet(r, ns, rf_json_str_at(other, "ns"), mask != 0))
 			return taken(claim, key, "is held by a tenant that does not accept this one's company", err);
-		if (mask != 0 && (mask & slices_of(r, other, key, f)) != 0)
-			return taken(claim, key, "has another claim's slice where this one's would be", err);
+		if ((mask != 0 || f->dynamic) && check_place(r, claim, other, key, f, mask, err) < 0)
+			return -err->code;
 	}
 	return 0;
 }

@@ -563,8 +563,8 @@ static void tenants_meet_on_a_card_only_in_their_trust_domain(void **state)
 }
 
 /* One slice of the card in MIG mode, or of the one that is not. */
-static int allocate_slice(const char *ns, const char *name, const char *device, const char *profile, int start,
-			  struct rf_err *err)
+static int allocate_with(const char *ns, const char *name, const char *device, const char *profile, int start,
+			 const char *consumed, struct rf_err *err)
 {
 	struct rf_str path = rf_arena_printf(&w.a, "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims", ns);
 	struct rf_json *o = world_create(&w, path.p, rf_json_make(&w.a, "{'metadata':{'name':%s},'spec':{}}", name));
@@ -577,7 +577,16 @@ static int allocate_slice(const char *ns, const char *name, const char *device, 
 				 device, profile, start));
 	if (profile[0] == '\0')
 		rf_json_del(rf_json_at(o, "status", "allocation", "devices"), RF_LIT("config"));
+	if (consumed != NULL)
+		rf_json_set(&w.a, rf_json_item(rf_json_at(o, "status", "allocation", "devices", "results"), 0),
+			    RF_LIT("consumedCapacity"), rf_json_make(&w.a, consumed));
 	return rf_kube_update(w.admin, &w.a, rf_arena_printf(&w.a, "%s/%s/status", path.p, name), o, NULL, err);
+}
+
+static int allocate_slice(const char *ns, const char *name, const char *device, const char *profile, int start,
+			  struct rf_err *err)
+{
+	return allocate_with(ns, name, device, profile, start, NULL, err);
 }
 
 static void slices_of_strangers_meet_on_a_card_where_both_accept_it_and_none_overlaps(void **state)
@@ -609,6 +618,31 @@ static void slices_of_strangers_meet_on_a_card_where_both_accept_it_and_none_ove
 	assert_int_equal(allocate_slice("cut-b", "b6", "gpu-0", "", 0, &err), -RF_CONFLICT);
 	assert_non_null(strstr(err.msg, "is given in slices only"));
 	assert_ok(allocate_slice("cut-b", "b7", "gpu-1", "", 0, &err), err);
+
+	/* A slice that the card's model does not have any more is still somewhere on it. */
+	struct rf_json *slice = world_get(&w, "/apis/resource.k8s.io/v1/resourceslices/cut");
+	rf_json_set(&w.a, rf_json_at(rf_json_item(rf_json_at(slice, "spec", "devices"), 0), "attributes", "productName"),
+		    RF_LIT("string"), rf_json_string(&w.a, RF_LIT("NVIDIA H200")));
+	assert_ok(rf_kube_update(w.admin, &w.a, RF_LIT("/apis/resource.k8s.io/v1/resourceslices/cut"), slice, NULL, &err), err);
+	assert_int_equal(allocate_slice("cut-b", "b8", "gpu-0", "1g.18gb", 6, &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "has another claim's slice where this one's would be"));
+}
+
+/* A card that may be cut or not is one or the other while somebody has it. */
+static void a_share_does_not_come_beside_a_slice(void **state)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	sharing_tenant("dyn-a", "share", "x");
+	world_create(&w, "/apis/resource.k8s.io/v1/resourceslices",
+		     rf_json_make(&w.a, "{'metadata':{'name':'dyn'},'spec':{'driver':'ringfence.io','nodeName':'cut','pool':"
+					"{'name':'cut'},'devices':[{'name':'gpu-7','attributes':{'productName':{'string':"
+					"'NVIDIA H100 80GB HBM3'},'migMode':{'string':'dynamic'}},'capacity':{'memory':{'value':"
+					"'80Gi'}}}]}}"));
+	assert_ok(allocate_with("dyn-a", "slice", "gpu-7", "1g.10gb", 0, "{'memory':'10Gi','compute':'100'}", &err), err);
+	assert_int_equal(allocate_with("dyn-a", "share", "gpu-7", "", 0, "{'memory':'10Gi','compute':'100'}", &err), -RF_CONFLICT);
+	assert_non_null(strstr(err.msg, "is cut into slices"));
+	assert_ok(allocate_with("dyn-a", "beside", "gpu-7", "1g.10gb", 1, "{'memory':'10Gi','compute':'100'}", &err), err);
 }
 
 static void a_claim_has_so_many_results_and_no_more(void **state)
@@ -896,6 +930,7 @@ int main(void)
 		cmocka_unit_test(pod_security_follows_the_namespace),
 		cmocka_unit_test(tenants_meet_on_a_card_only_in_their_trust_domain),
 		cmocka_unit_test(slices_of_strangers_meet_on_a_card_where_both_accept_it_and_none_overlaps),
+		cmocka_unit_test(a_share_does_not_come_beside_a_slice),
 		cmocka_unit_test(a_claim_has_so_many_results_and_no_more),
 		cmocka_unit_test(a_node_writes_only_what_is_its_own),
 		cmocka_unit_test(a_node_does_not_say_where_it_stands),

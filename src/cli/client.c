@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 
+#include "cli/explain.h"
+
 const char *rf_cli_kubeconfig;
 const char *rf_cli_output;
 
@@ -113,7 +115,7 @@ static struct rf_str cell(struct rf_arena *a, const struct rf_json *row, const c
 
 	if (v == NULL || v->type == RF_JSON_NULL || (v->type == RF_JSON_STRING && v->text.n == 0))
 		return RF_LIT("-");
-	return v->type == RF_JSON_STRING ? v->text : rf_json_text_of(a, v);
+	return v->type == RF_JSON_STRING ? rf_explain_plain(a, v->text) : rf_json_text_of(a, v);
 }
 
 static void print_table(const struct rf_json *rows, const struct rf_column *columns, size_t n)

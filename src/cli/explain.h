@@ -28,4 +28,7 @@ struct rf_json *rf_explain_queues_below(struct rf_arena *a, const struct rf_json
 /* Rows of a table: one per queue and resource, names indented. */
 struct rf_json *rf_explain_queue_rows(struct rf_arena *a, const struct rf_json *explained);
 
+/* Tenants write some of what is shown, and an administrator's terminal obeys control characters: without them. */
+struct rf_str rf_explain_plain(struct rf_arena *a, struct rf_str s);
+
 #endif

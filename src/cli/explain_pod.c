@@ -361,3 +361,19 @@ struct rf_json *rf_explain_pod(struct rf_arena *a, const struct rf_json *pod, co
 	add_gang(&x);
 	return x.to;
 }
+
+/* Those of C1 too: U+0080 to U+009F, which some terminals take for the start of a sequence. */
+struct rf_str rf_explain_plain(struct rf_arena *a, struct rf_str s)
+{
+	char *p = rf_arena_alloc(a, s.n + 1);
+
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		bool second = i > 0 && (unsigned char)s.p[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
+
+		p[i] = c < ' ' || c == 0x7f || second ? ' ' : s.p[i];
+		if (second)
+			p[i - 1] = ' ';
+	}
+	return rf_str_n(p, s.n);
+}

@@ -15,6 +15,15 @@ static void is(struct rf_arena *a, const struct rf_json *v, const char *wanted)
 	assert_string_equal(rf_arena_cstr(a, got), rf_arena_cstr(a, want));
 }
 
+static void no_terminal_obeys_what_a_tenant_wrote(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_str s = rf_explain_plain(&a, RF_LIT("Set\033[2J/\302\233web\177\n \303\251"));
+
+	assert_string_equal(rf_arena_cstr(&a, s), "Set [2J/  web   \303\251");
+	assert_int_equal(rf_explain_plain(&a, RF_STR_EMPTY).n, 0);
+}
+
 /* --- reasons --------------------------------------------------------------------------------------- */
 
 static void a_reason_is_taken_apart(void **state)
@@ -255,6 +264,7 @@ static void a_tree_that_is_none_does_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_terminal_obeys_what_a_tenant_wrote),
 		cmocka_unit_test(a_reason_is_taken_apart),
 		cmocka_unit_test(a_waiting_pod_has_one_reason),
 		cmocka_unit_test(without_a_condition_the_last_event_speaks),

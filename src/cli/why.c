@@ -41,33 +41,13 @@ static int fetch(struct rf_kube *k, struct rf_arena *a, struct rf_str ns, struct
 	return err->code == RF_NOT_FOUND || err->code == RF_FORBIDDEN ? 0 : -err->code;
 }
 
-/* Tenants write some of it, and an administrator's terminal obeys escape sequences. */
-static struct rf_str plain(struct rf_arena *a, struct rf_str s)
-{
-	char *p = rf_arena_alloc(a, s.n + 1);
-
-	for (size_t i = 0; i < s.n; i++)
-		p[i] = (unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f ? ' ' : s.p[i];
-	return rf_str_n(p, s.n);
-}
-
-static void plain_rows(struct rf_arena *a, struct rf_json *rows)
-{
-	for (size_t i = 0; i < rf_json_len(rows); i++)
-		for (size_t m = 0; m < rf_json_len(rf_json_item(rows, i)); m++) {
-			struct rf_json *v = rf_json_item(rows, i)->members[m].value;
-
-			v->text = plain(a, v->text);
-		}
-}
-
 static void print_line(struct rf_arena *a, const struct rf_json *why, const char *key)
 {
 	const struct rf_json *v = rf_json_at(why, key);
 
 	if (v == NULL)
 		return;
-	printf("  %-10s %.*s\n", key, RF_STR(v->type == RF_JSON_STRING ? plain(a, v->text) : rf_json_text_of(a, v)));
+	printf("  %-10s %.*s\n", key, RF_STR(v->type == RF_JSON_STRING ? rf_explain_plain(a, v->text) : rf_json_text_of(a, v)));
 }
 
 static void print_gang(const struct rf_json *gang)
@@ -88,7 +68,7 @@ static void print_why(struct rf_arena *a, const struct rf_json *why)
 					    "have",   "by",    "until",	  "help",      "queue", "node" };
 
 	printf("%.*s/%.*s (%.*s): %.*s\n", RF_STR(rf_json_str_at(why, "namespace")), RF_STR(rf_json_str_at(why, "pod")),
-	       RF_STR(rf_json_str_at(why, "state")), RF_STR(plain(a, rf_json_str_at(why, "message"))));
+	       RF_STR(rf_json_str_at(why, "state")), RF_STR(rf_explain_plain(a, rf_json_str_at(why, "message"))));
 	for (size_t i = 0; i < RF_COUNT(keys); i++)
 		print_line(a, why, keys[i]);
 	print_gang(rf_json_at(why, "gang"));
@@ -110,7 +90,6 @@ static int print(struct rf_arena *a, const struct facts *f, struct rf_err *err)
 	if (!o_all)
 		return 0;
 	printf("\n");
-	plain_rows(a, all);
 	return rf_cli_print(all, columns, RF_COUNT(columns), err);
 }
 

@@ -5,7 +5,7 @@
  * their own scheduler or controller is at work, it knows better. */
 #include "control/private.h"
 
-#define STUBBORN_MAX 5 /* times a phase is written to a group; somebody else writes another one then */
+#define STUBBORN_MAX 5 /* times the same is written to a group; somebody else writes something else then */
 #define GROUP_VOLCANO "scheduling.volcano.sh/"
 #define GROUP_X_K8S "scheduling.x-k8s.io/"
 
@@ -92,7 +92,8 @@ struct rf_json *rf_adopt_status(struct rf_arena *a, const struct rf_json *foreig
 	const struct rf_json *is = rf_json_at(foreign, "status"), *said = rf_json_at(is, "conditions");
 	bool started = rf_json_is_true(rf_json_at(ours, "status", "started"));
 	int64_t running = rf_json_int(rf_json_at(ours, "status", "scheduled"), 0);
-	struct rf_json *status = NULL, *condition = NULL;
+	struct rf_str rv = rf_json_str_at(foreign, "metadata", "resourceVersion");
+	struct rf_json *status = NULL, *condition = NULL, *patch = NULL;
 	const char *phase = NULL;
 	int at = 0;
 
@@ -111,35 +112,51 @@ struct rf_json *rf_adopt_status(struct rf_arena *a, const struct rf_json *foreig
 		rf_json_set_int(a, status, "running", running);
 	if (t->conditions)
 		rf_json_set(a, status, RF_LIT("conditions"), conditions_with(a, said, condition));
-	return rf_json_make(a, "{'metadata':{'uid':%S},'status':%j}", rf_kube_uid(foreign), status);
+	patch = rf_json_make(a, "{'metadata':{'uid':%S},'status':%j}", rf_kube_uid(foreign), status);
+	/* As it was seen: what somebody else said meanwhile must not be undone. */
+	if (rv.n > 0)
+		rf_json_set_str(a, rf_json_at(patch, "metadata"), "resourceVersion", rv);
+	return patch;
 }
 
 /* --- writing it ----------------------------------------------------------------------------------- */
 
 struct rf_adopt_memory {
-	char phase[32];
+	uint64_t said;
 	int times;
 };
 
-static struct rf_adopt_memory *memory_of(struct rf_adopt *d, const struct rf_json *foreign, struct rf_str phase)
+/* Two patches that say the same at different times are the same. */
+static uint64_t meaning_of(struct rf_arena *a, const struct rf_json *patch)
+{
+	const struct rf_json *status = rf_json_at(patch, "status"), *list = rf_json_at(status, "conditions"), *c = NULL;
+
+	for (size_t i = 0; i < rf_json_len(list); i++)
+		c = is_ours(rf_json_item(list, i)) ? rf_json_item(list, i) : c;
+	return rf_hash(rf_arena_printf(a, "%.*s %lld %.*s %.*s", RF_STR(rf_json_str_at(status, "phase")),
+				       (long long)rf_json_int(rf_json_at(status, "running"), 0),
+				       RF_STR(rf_json_str_at(c, "type")), RF_STR(rf_json_str_at(c, "message"))));
+}
+
+static struct rf_adopt_memory *memory_of(struct rf_adopt *d, struct rf_arena *a, const struct rf_json *foreign,
+					 const struct rf_json *patch)
 {
 	struct rf_adopt_memory *m = rf_map_get(&d->wrote, rf_kube_uid(foreign));
+	uint64_t said = meaning_of(a, patch);
 
 	if (m == NULL) {
 		m = rf_new(struct rf_adopt_memory);
 		(void)rf_map_set(&d->wrote, rf_kube_uid(foreign), m);
 	}
-	if (!rf_str_is(phase, m->phase)) {
-		*m = (struct rf_adopt_memory){ .times = 0 };
-		memcpy(m->phase, phase.p, RF_MIN(phase.n, sizeof(m->phase) - 1));
-	}
+	if (m->said != said)
+		*m = (struct rf_adopt_memory){ .said = said };
 	return m;
 }
 
 /* Whoever writes over what we wrote so often may keep it. */
 static void remember(struct rf_adopt_memory *m, const struct rf_json *foreign)
 {
-	if (rf_str_is(rf_json_str_at(foreign, "status", "phase"), m->phase) || ++m->times < STUBBORN_MAX)
+	if (++m->times < STUBBORN_MAX)
 		return;
 	rf_warn("PodGroup %.*s/%.*s of %.*s: somebody else writes its status, too; leaving it to them",
 		RF_STR(rf_kube_namespace(foreign)), RF_STR(rf_kube_name(foreign)),
@@ -152,21 +169,22 @@ int rf_adopt_tell(struct rf_adopt *d, const struct rf_json *foreign, const struc
 	struct rf_json *patch = rf_adopt_status(&a, foreign, ours, d->now_ms);
 	struct rf_str version = rf_json_str_at(foreign, "apiVersion");
 	struct rf_adopt_memory *m = NULL;
+	bool bare = d->bare && tongue_of(foreign) == &VOLCANO;
 	struct rf_str path = RF_STR_EMPTY;
 	int rc = 0;
 
 	if (patch == NULL)
 		return 0;
-	m = memory_of(d, foreign, rf_json_str_at(patch, "status", "phase"));
+	m = memory_of(d, &a, foreign, patch);
 	if (m->times >= STUBBORN_MAX)
 		return 0;
 	path = rf_arena_printf(&a, "/apis/%.*s/namespaces/%.*s/podgroups/%.*s", RF_STR(version),
 			       RF_STR(rf_kube_namespace(foreign)), RF_STR(rf_kube_name(foreign)));
-	if (!d->bare)
+	if (!bare)
 		rc = d->hands->patch(d->hands->ctx, &a, rf_arena_printf(&a, "%.*s/status", RF_STR(path)), RF_PATCH_MERGE,
 				     patch, NULL, err);
 	/* Volcano's kind has no subresource of that name: there status is a part like any other. */
-	if (tongue_of(foreign) == &VOLCANO && (d->bare || rc == -RF_NOT_FOUND)) {
+	if (tongue_of(foreign) == &VOLCANO && (bare || rc == -RF_NOT_FOUND)) {
 		rc = d->hands->patch(d->hands->ctx, &a, path, RF_PATCH_MERGE, patch, NULL, err);
 		d->bare |= rc == 0;
 	}

@@ -246,7 +246,7 @@ struct rf_adopt {
 	const struct rf_hands *hands;
 	const struct rf_cluster *cluster; /* get of namespaces, queues and groups */
 	struct rf_map told;		  /* a foreign group's uid -> what was wrong with it when it was last told */
-	struct rf_map wrote;		  /* its uid -> the phase it was last given, and how often (adopt_status.c) */
+	struct rf_map wrote;		  /* its uid -> what it was last told, and how often (adopt_status.c) */
 	int64_t now_ms;			  /* the wall's */
 	bool bare;			  /* Volcano's kind has no subresource for status */
 };

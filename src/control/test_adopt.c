@@ -93,6 +93,7 @@ struct bench {
 	int creates, removes, patches;
 	char path[256];		 /* of the last patch */
 	struct rf_json *said;	 /* and its status */
+	struct rf_str rv;	 /* and as what it had seen it */
 	bool bare;		 /* there is no such subresource */
 	int refuses;		 /* code */
 	int events;
@@ -131,7 +132,8 @@ static int patch(void *ctx, struct rf_arena *a, struct rf_str path, enum rf_patc
 	assert_int_equal(type, RF_PATCH_MERGE);
 	assert_int_equal(rf_json_len(body), 2); /* uid and status, nothing of the spec */
 	assert_true(rf_str_is(rf_json_str_at(body, "metadata", "uid"), "u1"));
-	assert_int_equal(rf_json_len(rf_json_at(body, "metadata")), 1);
+	assert_true(rf_json_len(rf_json_at(body, "metadata")) <= 2);
+	b->rv = rf_arena_str(&b->a, rf_json_str_at(body, "metadata", "resourceVersion"));
 	b->patches++;
 	snprintf(b->path, sizeof(b->path), "%.*s", RF_STR(path));
 	if (b->bare && rf_str_ends(path, RF_LIT("/status")))
@@ -447,12 +449,16 @@ static void a_kind_without_that_subresource_is_written_as_a_whole_but_status_alo
 	assert_int_equal(rf_adopt_tell(&d, g, ours, &err), 0);
 	assert_int_equal(b->patches, 3); /* it is known by now */
 	/* The other's has it: one that is gone is gone. */
-	d.bare = false;
 	b->said = NULL;
 	rf_adopt_tell_forget(&d, g);
 	assert_int_equal(rf_adopt_tell(&d, x, ours, &err), 0);
 	assert_int_equal(b->patches, 4);
 	assert_null(b->said);
+	b->bare = false;
+	assert_int_equal(rf_adopt_tell(&d, x, ours, &err), 0);
+	assert_int_equal(b->patches, 5); /* whatever Volcano's lacks */
+	assert_string_equal(b->path, "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/red/podgroups/train/status");
+	assert_true(rf_str_is(rf_json_str_at(b->said, "phase"), "Pending"));
 	rf_adopt_done(&d);
 }
 
@@ -468,6 +474,31 @@ static void who_else_writes_a_status_wins_in_the_end(void **state)
 	assert_int_equal(b->patches, 5);
 	assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{'started':true}"), &err), 0); /* news */
 	assert_int_equal(b->patches, 6);
+	/* Numbers and conditions are no other matter. */
+	g = group_of(b, VOLCANO_VERSION, "{'phase':'Running','running':0}");
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{'started':true,'scheduled':2}"), &err), 0);
+	assert_int_equal(b->patches, 11);
+	assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{'started':true,'scheduled':3}"), &err), 0);
+	assert_int_equal(b->patches, 12);
+	rf_adopt_done(&d);
+}
+
+/* What came between is not undone: conditions are written as a whole, and a phase never goes back. */
+static void a_status_is_written_to_the_group_as_it_was_seen(void **state)
+{
+	struct bench *b = *state;
+	struct rf_adopt d = { .hands = &b->c->placer.hands, .cluster = &b->c->placer.cluster };
+	struct rf_json *g = group_of(b, VOLCANO_VERSION, "{'phase':'Pending'}");
+	struct rf_err err = RF_ERR_INIT;
+
+	rf_json_set_str(&b->a, rf_json_at(g, "metadata"), "resourceVersion", RF_LIT("77"));
+	assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{}"), &err), 0);
+	assert_true(rf_str_is(b->rv, "77"));
+	b->refuses = RF_CONFLICT; /* the watch will say what it is now */
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(rf_adopt_tell(&d, g, ours_of(b, "{}"), &err), 0);
+	assert_int_equal(b->patches, 21); /* and that was nobody's stubbornness */
 	rf_adopt_done(&d);
 }
 
@@ -508,6 +539,7 @@ int main(void)
 		TEST(a_foreign_group_is_told_as_soon_as_it_is_adopted),
 		TEST(a_kind_without_that_subresource_is_written_as_a_whole_but_status_alone),
 		TEST(who_else_writes_a_status_wins_in_the_end),
+		TEST(a_status_is_written_to_the_group_as_it_was_seen),
 		TEST(a_status_that_may_not_be_written_is_said_once_and_tried_on_silence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

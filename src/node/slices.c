@@ -281,7 +281,7 @@ static int cut(struct rf_cards *c, const struct rf_slice_for *of, size_t positio
 	return finish(c, position, s, gi, err);
 }
 
-/* One that this agent or the last one began. *ret NULL: it is not there. */
+/* One that this agent or the last one made. *ret NULL: there is none any more. */
 static int resume(struct rf_cards *c, const struct rf_slice_for *of, size_t position, const char *profile, unsigned start,
 		  struct rf_slice **ret, struct rf_err *err)
 {
@@ -298,12 +298,16 @@ static int resume(struct rf_cards *c, const struct rf_slice_for *of, size_t posi
 			       s->nth, s->container);
 	if (find_instance(c, position, s, &found, &gi, err) < 0)
 		return -err->code;
-	if (found == NOT_THERE) {
-		forget(c, s);
+	if (found == WHOLE) {
+		*ret = s;
 		return 0;
 	}
-	*ret = s;
-	return found == WHOLE ? 0 : finish(c, position, s, gi, err);
+	/* One that is not known to be ours but by its place is made anew: if it is somebody else's after all, who uses
+	 * it, the driver does not destroy it, and nobody else gets it. */
+	if (found == HALF_MADE && rf_gpu_slice_destroy(c->gpu, position, gi, err) < 0)
+		return rf_wrap(err, "slice %s, begun before", s->profile);
+	forget(c, s);
+	return 0;
 }
 
 int rf_slices_make(struct rf_cards *c, const struct rf_slice_for *of, size_t position, const char *profile, unsigned start,

@@ -432,6 +432,34 @@ static void killed_while_making_it_is_swept_or_finished(void **state)
 	assert_true(at > 8); /* intent, cut, open, book: before and after each */
 }
 
+/* Between the book and the card somebody took the place. What he works with is neither handed out nor destroyed. */
+static void what_was_only_intended_is_made_anew_and_not_taken_over(void **state)
+{
+	struct rf_gpu_instance all[RF_GPU_INSTANCES_MAX];
+	const struct rf_slice *s = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_gpu_slice his;
+	nvmlComputeInstance_t ci;
+	pid_t pid;
+
+	(void)state;
+	assert_false(survives(2, act_make));
+	assert_int_equal(NVML(nvmlGpuInstanceCreateComputeInstance)(make_foreign(6), 0, &ci), NVML_SUCCESS);
+	next_agent();
+	assert_int_equal(t.cards.slices.n, 1);
+	assert_int_equal(instances(all), 1);
+	assert_int_equal(rf_gpu_slice_read(t.cards.gpu, 0, all[0].id, &his, &err), 0);
+	pid = use(his.uuid);
+	assert_int_equal(make("pod-a", 0, "1g.10gb", 6, &s, &err), -RF_UNAVAILABLE);
+	assert_null(s);
+	rf_slices_sweep(&t.cards, nobody, NULL);
+	assert_int_equal(instances(NULL), 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_string_not_equal(must_make("pod-a", 0, "1g.10gb", 6)->gpu.uuid, his.uuid);
+	assert_int_equal(instances(NULL), 1);
+}
+
 static void killed_while_taking_it_down_is_swept(void **state)
 {
 	int at = 1;
@@ -466,6 +494,7 @@ int main(void)
 		TEST(a_lost_card_holds_nobody_up_and_is_tidied_when_it_is_back),
 		TEST(a_card_in_mig_mode_is_for_slices_only),
 		TEST(killed_while_making_it_is_swept_or_finished),
+		TEST(what_was_only_intended_is_made_anew_and_not_taken_over),
 		TEST(killed_while_taking_it_down_is_swept),
 	};
 

@@ -14,7 +14,7 @@ void rf_core_config_default(struct rf_core_config *c)
 	*c = (struct rf_core_config){
 		.policy = RF_FLEET_FRAG,
 		.reclaim = RF_RECLAIM_GUARANTEE,
-		.half_life_ms = INT64_C(365) * 24 * 3600 * 1000,
+		.half_life_ms = INT64_C(90) * 24 * 3600 * 1000, /* docs/benchmarks/sched.md says why */
 		.entry_ms = 60 * 1000,
 		.reserve_after_ms = 10 * 60 * 1000,
 		.reserve_cards = 8,

@@ -282,12 +282,16 @@ struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, st
 		drop_form(c, f);
 		rf_wish_drop(c->wishes, wish);
 		s->refs++;
+		co_usual_count(s, 1);
 		return s;
 	}
 	s = rf_new(struct co_shape);
 	*s = (struct co_shape){
-		.refs = 1, .id = ++c->n_shapes, .form = f, .wish = wish, .tenant = t, .system = system
+		.refs = 1, .id = ++c->n_shapes, .form = f, .wish = wish, .tenant = t, .system = system, .prev = c->shape_last
 	};
+	*(s->prev != NULL ? &s->prev->next : &c->shape_first) = s;
+	c->shape_last = s;
+	co_usual_count(s, 1);
 	memcpy(s->key, key, sizeof(key));
 	rf_map_set(&c->shapes, rf_str_n((const char *)key, sizeof(key)), s);
 	return s;
@@ -295,8 +299,15 @@ struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, st
 
 void co_shape_drop(struct rf_core *c, struct co_shape *s)
 {
-	if (s == NULL || --s->refs > 0)
+	if (s == NULL)
 		return;
+	co_usual_count(s, -1);
+	if (--s->refs > 0)
+		return;
+	if (c->usual_next == s)
+		c->usual_next = s->next;
+	*(s->prev != NULL ? &s->prev->next : &c->shape_first) = s->next;
+	*(s->next != NULL ? &s->next->prev : &c->shape_last) = s->prev;
 	rf_map_del(&c->shapes, rf_str_n((const char *)s->key, sizeof(s->key)));
 	drop_form(c, s->form);
 	rf_wish_drop(c->wishes, s->wish);

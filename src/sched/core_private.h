@@ -72,7 +72,7 @@ struct co_tenant {
 	enum rf_isolation level;
 	int64_t weight, cards, bytes;
 	size_t n_waiting;
-	uint64_t n_asking; /* pods that ask for cards, while co_usual looks */
+	uint64_t n_asking; /* pods that ask for cards (co_usual) */
 };
 
 struct co_ns {
@@ -132,6 +132,7 @@ struct co_form {
 
 /* One request class: form, wish and who asks. */
 struct co_shape {
+	struct co_shape *prev, *next; /* of all, in the order in which they came */
 	uint32_t refs;
 	uint64_t id;
 	struct co_form *form;
@@ -367,6 +368,10 @@ struct rf_core {
 	uint64_t n_shapes;
 	struct rf_map pools;	      /* name -> placement, one more */
 	uint64_t reshaped, usual_at; /* counts pods that came, changed what they ask, or went; co_usual looks then */
+	struct co_shape *shape_first, *shape_last;
+	struct co_shape *usual_next; /* the next that co_usual looks at in this walk */
+	uint64_t usual_seen;	     /* reshaped, at its last step */
+	uint8_t usual_walk;	     /* 0: none; 1: weighs; 2: tells the fleet */
 
 	/* Marked, to be settled. */
 	RF_VEC(struct co_pod *) dirty;
@@ -469,6 +474,7 @@ struct rf_fleet_owner co_owner(const struct co_ns *ns, bool daemon);
 /* --- core_usual.c ----------------------------------------------------------------------------- */
 
 void co_usual(struct rf_core *c); /* tells the fleet what is usually asked, if that may be something else by now */
+void co_usual_count(const struct co_shape *s, int change); /* so many more pods have that shape */
 
 /* --- core_pod.c ------------------------------------------------------------------------------- */
 

@@ -52,6 +52,7 @@ struct search {
 	unsigned kinds;	     /* of units that may go */
 	RF_VEC(struct member) members;
 	RF_VEC(struct unit) units;
+	uint64_t *gone; /* the units that are, a bit each */
 	uint32_t n_nodes;
 	uint32_t *first, *on; /* by node: members, in the order of their units */
 	uint32_t *stamps;     /* by node: grows when it changes */
@@ -116,6 +117,14 @@ static void unlift_member(struct search *s, const struct member *m)
 		s->world->back(s->world->ctx, &m->v);
 }
 
+static void set_gone(struct search *s, struct unit *u, bool gone)
+{
+	size_t i = (size_t)(u - s->units.at);
+
+	u->gone = gone;
+	s->gone[i / 64] = (s->gone[i / 64] & ~(UINT64_C(1) << i % 64)) | (uint64_t)gone << i % 64;
+}
+
 static bool is_leaving(const struct unit *u)
 {
 	return u->kind == LEAVING || u->kind == LOST;
@@ -129,7 +138,7 @@ static void lift_on(struct search *s, struct unit *u, uint32_t node)
 			lift_member(s, &s->members.at[u->at + i]);
 	rf_takes_take(s->takes, u->take, u->charged);
 	s->n_staying -= is_leaving(u);
-	u->gone = true;
+	set_gone(s, u, true);
 }
 
 static void unlift_on(struct search *s, struct unit *u, uint32_t node)
@@ -139,7 +148,7 @@ static void unlift_on(struct search *s, struct unit *u, uint32_t node)
 			unlift_member(s, &s->members.at[u->at + i]);
 	rf_takes_back(s->takes, u->take, u->charged);
 	s->n_staying += is_leaving(u);
-	u->gone = false;
+	set_gone(s, u, false);
 }
 
 static void changed(struct search *s, const struct unit *u)
@@ -267,9 +276,9 @@ static void add_to_go(struct search *s, const struct unit *u)
 static bool within_budget(struct search *s)
 {
 	rf_vec_clear(&s->go);
-	for (size_t i = 0; i < s->units.n; i++)
-		if (s->units.at[i].gone)
-			add_to_go(s, &s->units.at[i]);
+	for (size_t i = 0; i < s->units.n; i += 64)
+		for (uint64_t left = s->gone[i / 64]; left != 0; left &= left - 1)
+			add_to_go(s, &s->units.at[i + (size_t)__builtin_ctzll(left)]);
 	return s->go.n <= s->world->most &&
 	       (s->go.n == 0 || s->world->may_go == NULL || s->world->may_go(s->world->ctx, s->go.at, s->go.n));
 }
@@ -611,7 +620,7 @@ static void forget(struct search *s, struct unit *u)
 		if (s->members.at[u->at + i].node != RF_FLEET_NONE)
 			s->world->back(s->world->ctx, &s->members.at[u->at + i].v);
 	rf_takes_back(s->takes, u->take, u->charged);
-	u->gone = false;
+	set_gone(s, u, false);
 }
 
 /* Leaves those gone that have to go; false: none. Those that leave anyway are gone already. */
@@ -1119,6 +1128,7 @@ static void set_up(struct search *s)
 	s->members.at = rf_realloc(NULL, s->members.cap * sizeof(*s->members.at));
 	for (size_t i = 0; i < n; i++)
 		add_work(s, &all[i], (uint32_t)i);
+	s->gone = rf_alloc((s->units.n / 64 + 1) * sizeof(*s->gone));
 	index_nodes(s);
 	if (s->gang.domain != NULL)
 		index_domains(s);
@@ -1140,6 +1150,7 @@ static void search_done(struct search *s)
 	rf_vec_done(&s->heap);
 	rf_vec_done(&s->totals);
 	rf_vec_done(&s->domains);
+	free(s->gone);
 	free(s->order);
 	free(s->first);
 	free(s->on);

@@ -640,6 +640,37 @@ static void test_reason_told_again_when_it_is_another(void **state)
 	end(&w);
 }
 
+/* Reasons wait for a moment in which nothing is placed, but not for ever. */
+static void test_reason_told_again_while_others_are_placed(void **state)
+{
+	struct world w;
+	struct rf_sched_node n = { .name = RF_LIT("n0"), .cpu_milli = 64000, .memory = 512 * GI, .pods = 110, .ready = true, .cordoned = true };
+	int64_t from;
+	int told = 0;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	put_pod(&w, "p1", "a", 2);
+	decide(&w);
+	from = w.now;
+	rf_core_put_node(w.c, &n);
+	for (int i = 0; i < 100 && told == 0; i++, w.now += 50) {
+		const char *uid = rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "c%d", i));
+
+		put_pod(&w, uid, "b", 0);
+		decide(&w);
+		assert_non_null(of(&w, RF_CORE_BIND, uid));
+		rf_core_del_pod(w.c, rf_str(uid), w.now); /* there is room for the next */
+		if (of(&w, RF_CORE_WAIT, "p1") == NULL)
+			continue;
+		assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "cordoned");
+		told = (int)(w.now - from);
+	}
+	assert_in_range(told, 3500, 3550);
+	end(&w);
+}
+
 static void test_a_missing_resource_is_named(void **state)
 {
 	struct rf_sched_amount two[] = { { RF_LIT("rdma/hca"), 2 } };
@@ -2480,6 +2511,7 @@ int main(void)
 		cmocka_unit_test(test_reasons_name_no_stranger),
 		cmocka_unit_test(test_woken_when_something_changes),
 		cmocka_unit_test(test_reason_told_again_when_it_is_another),
+		cmocka_unit_test(test_reason_told_again_while_others_are_placed),
 		cmocka_unit_test(test_a_missing_resource_is_named),
 		cmocka_unit_test(test_isolation),
 		cmocka_unit_test(test_daemon_on_its_node),

@@ -218,6 +218,8 @@ static void ev_node(struct world *w, const struct event *e)
 	n->exists = !n->exists;
 	n->ready = true;
 	n->cordoned = false;
+	if (n->exists && w->racks && e->c % 4 == 0) /* it comes back elsewhere */
+		n->rack = (int)(e->c / 4 % (RACKS + 1));
 	world_tell_node(w, (int)(e->a % NODES));
 	/* Without a node there is no agent: somebody takes its claims away by hand, or waits for it. */
 	for (int i = 0; i < PODS && !n->exists && e->b % 2 == 0; i++) {
@@ -228,10 +230,34 @@ static void ev_node(struct world *w, const struct event *e)
 	}
 }
 
+/* A node moves, with all that is on it, or a pool is filled otherwise, comes or goes. */
+static void ev_pool(struct world *w, const struct event *e)
+{
+	struct node *n = &w->nodes[e->a % NODES];
+	int pool = (int)(e->a % POOLS);
+
+	if (e->c % 3 == 0) {
+		w->pools[pool] = (int)(e->c / 4 % 4);
+		world_tell_pool(w, pool);
+		return;
+	}
+	if (!n->exists)
+		return;
+	if (e->c % 3 == 1)
+		n->pool = (int)(e->c / 4 % (POOLS + 1));
+	else
+		n->rack = (int)(e->c / 4 % (RACKS + 1));
+	world_tell_node(w, (int)(e->a % NODES));
+}
+
 static void ev_label(struct world *w, const struct event *e)
 {
 	struct node *n = &w->nodes[e->a % NODES];
 
+	if (w->racks && e->b / 4 % 2 == 0) {
+		ev_pool(w, e);
+		return;
+	}
 	if (e->b % 3 == 0)
 		n->tainted = !n->tainted;
 	else if (e->b % 3 == 1)
@@ -254,12 +280,12 @@ static void ev_card(struct world *w, const struct event *e)
 		world_tell_node(w, (int)(e->a % NODES));
 }
 
-void world_draw_tenant(struct tenant *t, uint64_t b, uint64_t c)
+void world_draw_tenant(const struct world *w, struct tenant *t, uint64_t b, uint64_t c)
 {
 	static const enum rf_isolation levels[] = { RF_ISOLATION_NODE,	RF_ISOLATION_GPU,   RF_ISOLATION_SLICE,
 						    RF_ISOLATION_SHARE, RF_ISOLATION_SHARE, RF_ISOLATION_COOPERATIVE };
 
-	t->isolation = levels[b % RF_COUNT(levels)];
+	t->isolation = w->racks && b / 64 % 4 == 0 ? RF_ISOLATION_RACK : levels[b % RF_COUNT(levels)];
 	t->trust = (int)(b / 16 % 3);
 	t->cards = c % 5 == 0 ? (int64_t)(c / 8 % 3) : 4 + (int64_t)(c / 8 % 8);
 	t->bytes = (int64_t)(c / 128 % 5) * 60 * GI;
@@ -274,7 +300,7 @@ static void ev_tenant(struct world *w, const struct event *e)
 		t->exists = false;
 	} else {
 		t->exists = true;
-		world_draw_tenant(t, e->b, e->c);
+		world_draw_tenant(w, t, e->b, e->c);
 	}
 	world_tell_tenant(w, (int)(e->a % TENANTS));
 }
@@ -519,7 +545,8 @@ bool world_event(struct world *w, const struct event *e)
 
 	SAY(w, "-- %s", op_names[e->op]);
 	w->n.events++;
-	if (!apply(w, e) || w->why[0] != 0 || !ref_conserved(w))
+	if (!apply(w, e) || w->why[0] != 0 || !ref_conserved(w) ||
+	    !ref_racks(w, e->op == OP_LABEL || e->op == OP_NODE || e->op == OP_TENANT))
 		return false;
 	if (w->n.events % 23 == 0) {
 		CHECK(w, rf_core_audit(w->core, w->now, &err) == 0, "I4 audit: %s", err.msg);

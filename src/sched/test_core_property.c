@@ -9,7 +9,8 @@
  *                        for gangs, not where lending or borrowing limits are given
  *  I4  the books         rf_core_audit every 23 events and at rest. In part: lending only by the audit's own rules
  *  I5  shrinking         quotas, nodes and cards shrink in the histories: I2's checks hold for all that is decided after
- *  I6  isolation         ref_bind: pairs on cards and nodes; what terminates and what is not scrubbed is there
+ *  I6  isolation         ref_bind: pairs on cards, nodes and in racks; what terminates and what is not scrubbed is there; ref_racks
+ *                        after every event
  *  I7  scrubbing         a claim counts until its object is gone, whatever its pod does: ref_conserved, ref_bind
  *  I8  tenants' words    foreign queues and claims in the histories; test_queue_of_others, test_group_of_others, test_claim_of_others
  *  I9  others' latency   test_noise: calls into fleet and queues are counted, not time; test_doomed
@@ -70,9 +71,9 @@ static void draw_history(uint64_t seed, struct event *e, size_t n)
 
 static void say_counts(const struct counts *n)
 {
-	print_message("%ld events: %ld binds (%ld wholes, %ld shares, %ld slices, %ld promised), %ld gangs, %ld evictions, %ld waits, "
+	print_message("%ld events: %ld binds (%ld wholes, %ld shares, %ld slices, %ld promised, %ld of who shares no rack), %ld gangs, %ld evictions, %ld waits, "
 		      "%ld releases, %ld crashes, %ld failed writes, %ld calms\n",
-		      n->events, n->binds, n->wholes, n->shares, n->slices, n->promised, n->gangs, n->evicts, n->waits, n->releases,
+		      n->events, n->binds, n->wholes, n->shares, n->slices, n->promised, n->racked, n->gangs, n->evicts, n->waits, n->releases,
 		      n->crashes, n->failures, n->calms);
 	print_message("checked at rest: %ld fits, %ld guarantees, %ld reasons, %ld restarts; %ld victims\n", n->checked_fits,
 		      n->checked_guarantees, n->checked_reasons, n->restarts, n->checked_victims);
@@ -87,6 +88,7 @@ static void enough_happened(const struct counts *n)
 	assert_true(n->wholes > n->events / 300);
 	assert_true(n->shares > n->events / 2000);
 	assert_true(n->slices > n->events / 2000);
+	assert_true(n->racked > n->events / 2000);
 	assert_true(n->gangs > n->events / 2000);
 	assert_true(n->evicts > n->events / 2000);
 	assert_true(n->crashes > n->events / 1000);

@@ -120,14 +120,17 @@ bool ref_conserved(struct world *w)
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
-/* Who is gone accepts nothing. */
+/* Who is gone accepts nobody on its nodes, and nobody in its rack if it did not before. */
+static enum rf_isolation tenant_level(const struct tenant *t)
+{
+	return t->exists ? t->isolation : RF_MIN(t->isolation, RF_ISOLATION_NODE);
+}
+
 static enum rf_isolation level_of(const struct world *w, int space)
 {
 	int t = space_tenant(space);
 
-	if (t == NOBODY)
-		return RF_ISOLATION_GPU;
-	return w->tenants[t].exists ? w->tenants[t].isolation : RF_ISOLATION_NODE;
+	return t != NOBODY ? tenant_level(&w->tenants[t]) : RF_ISOLATION_GPU;
 }
 
 static bool same_tenant(int a, int b)
@@ -139,7 +142,46 @@ static bool meet_on_node(const struct world *w, int a, int b)
 {
 	if (same_tenant(a, b) || space_system(a) || space_system(b))
 		return true;
-	return level_of(w, a) != RF_ISOLATION_NODE && level_of(w, b) != RF_ISOLATION_NODE;
+	return level_of(w, a) > RF_ISOLATION_NODE && level_of(w, b) > RF_ISOLATION_NODE;
+}
+
+static bool meet_in_rack(const struct world *w, int a, int b)
+{
+	if (same_tenant(a, b) || space_system(a) || space_system(b))
+		return true;
+	return level_of(w, a) != RF_ISOLATION_RACK && level_of(w, b) != RF_ISOLATION_RACK;
+}
+
+/* Whom it should not meet there; none if it is not there itself, or shares racks. */
+static uint8_t strangers_of(const struct world *w, int tenant, uint8_t in_rack)
+{
+	bool there = (in_rack >> tenant & 1) != 0;
+
+	return there && tenant_level(&w->tenants[tenant]) == RF_ISOLATION_RACK ? (uint8_t)(in_rack & ~(1u << tenant)) : 0;
+}
+
+/* Whoever came last; and whether it runs, terminates, is to be scrubbed or was only decided. */
+bool ref_racks(struct world *w, bool changed)
+{
+	uint8_t in[RACKS + 1] = { 0 };
+	int at;
+
+	for (int i = 0; i < PODS && w->racks; i++) {
+		int t = space_tenant(w->pods[i].space);
+
+		if (!space_system(w->pods[i].space) && ref_there(&w->pods[i], &at) && w->nodes[at].exists)
+			in[w->nodes[at].rack] |= (uint8_t)(1u << (t != NOBODY ? t : TENANTS)); /* the last: who has no tenant */
+	}
+	for (int r = 1; r <= RACKS && w->racks; r++) {
+		for (int t = 0; t < TENANTS; t++) {
+			uint8_t now = strangers_of(w, t, in[r]);
+
+			CHECK(w, changed || (now & ~w->met[r][t]) == 0, "I6 %s shares no rack and meets a stranger in rack %d (%x)",
+			      tenant_names[t], r, now & ~w->met[r][t]);
+			w->met[r][t] = now;
+		}
+	}
+	return true;
 }
 
 static bool shares(const struct world *w, int space)
@@ -163,13 +205,23 @@ static bool meet_on_card(const struct world *w, int a, const struct held *h, int
 	return shares(w, a) && shares(w, b) && w->tenants[ta].trust == w->tenants[tb].trust;
 }
 
-static bool node_open(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
+/* fits: what a node that is gone leaves behind may or may not count in its rack still, by what was told in which order.
+ * Nobody is blamed for either. */
+static bool node_open(const struct world *w, const struct pod *p, int node, const bool gone[PODS], bool fits)
 {
+	int rack = w->nodes[node].rack;
+
+	if (rack == 0 && !space_system(p->space) && level_of(w, p->space) == RF_ISOLATION_RACK)
+		return false;
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *o = &w->pods[i];
 		int at;
 
-		if (o != p && !is_gone(gone, i) && ref_there(o, &at) && at == node && !meet_on_node(w, p->space, o->space))
+		if (o == p || is_gone(gone, i) || !ref_there(o, &at))
+			continue;
+		if (at == node && !meet_on_node(w, p->space, o->space))
+			return false;
+		if (rack != 0 && w->nodes[at].rack == rack && (fits || w->nodes[at].exists) && !meet_in_rack(w, p->space, o->space))
 			return false;
 	}
 	return true;
@@ -652,12 +704,14 @@ bool ref_bind(struct world *w, const struct rf_core_decision *d, int i, const st
 	for (int k = 0; k < at->n && why == NULL; k++)
 		why = add_held(&loads[at->held[k].card], &n->cards[at->held[k].card], &at->held[k]);
 	CHECK(w, why == NULL, "%s: %s on node-%d", why, p->uid, at->node);
-	CHECK(w, node_open(w, p, at->node, NULL), "I6 %s of %s meets another tenant on node-%d", p->uid, space_name(p->space), at->node);
+	CHECK(w, node_open(w, p, at->node, NULL, false), "I6 %s of %s meets another tenant on node-%d or in its rack, or there is none", p->uid,
+	      space_name(p->space), at->node);
 	why = node_full(w, p, at->node, NULL);
 	CHECK(w, why == NULL, "I1 %s on node-%d: no %s", p->uid, at->node, why);
 	why = wish_broken(w, p, at->node, NULL);
 	CHECK(w, why == NULL, "I17 %s on node-%d: %s", p->uid, at->node, why);
 	CHECK(w, ref_quota_at(w, p, at, NULL, text, sizeof(text)), "%s: %s", text, p->uid);
+	w->n.racked += level_of(w, p->space) == RF_ISOLATION_RACK;
 	return zone_kept(w, p, at->node);
 }
 
@@ -877,7 +931,7 @@ static bool place_then(const struct world *w, const struct pod *p, int node, con
 	const struct node *n = &w->nodes[node];
 
 	*ret = (struct place){ .node = node };
-	return n->exists && n->ready && !n->cordoned && node_open(w, p, node, gone) && node_full(w, p, node, gone) == NULL &&
+	return n->exists && n->ready && !n->cordoned && node_open(w, p, node, gone, true) && node_full(w, p, node, gone) == NULL &&
 	       wish_broken(w, p, node, gone) == NULL && cards_fit(w, p, node, gone, ret, then, ctx);
 }
 

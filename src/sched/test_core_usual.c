@@ -341,6 +341,51 @@ static void a_flood_does_not_drown_the_others(void **state)
 	end(&w);
 }
 
+/* Pods with no card change nothing of it, but each gives the walk some steps. */
+static void many_shapes_are_looked_at_in_steps(void **state)
+{
+	const struct ask one = { .cards = 1 }, none = { 0 };
+	struct world w, again;
+	const struct rf_fleet *f, *g;
+	int steps = 0;
+
+	begin(&w);
+	begin(&again);
+	for (int k = 0; k < 2; k++) {
+		node(k ? &again : &w, "n1", 4, NULL, NULL);
+		tenant(k ? &again : &w, "a", RF_ISOLATION_GPU);
+	}
+	rf_core_decide(w.c, NOW, 0, &w.a, &(struct rf_core_decision *){ 0 });
+	for (int i = 0; i < 3000; i++) {
+		struct rf_sched_pod p = spec(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "p%d", i)), "a", &one);
+
+		p.memory += i % 3 == 0 ? 0 : (int64_t)i << 24;
+		rf_core_put_pod(again.c, &p, NOW);
+		rf_core_put_pod(w.c, &p, NOW);
+		rf_core_decide(w.c, NOW, 0, &w.a, &(struct rf_core_decision *){ 0 });
+	}
+	w.c->fleet->n_typicals = 0; /* or what is nearly the same would not be taken */
+	while (w.c->usual_walk != 0 || steps == 0) {
+		struct rf_sched_pod p = spec(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "q%d", steps)), "a", &none);
+
+		w.c->usual_at = steps == 0 ? 1 : UINT64_MAX;
+		rf_core_put_pod(w.c, &p, NOW);
+		rf_core_decide(w.c, NOW, 0, &w.a, &(struct rf_core_decision *){ 0 });
+		assert_true(++steps < 2000);
+	}
+	/* 2,001 shapes, and one of the pods without cards, twice */
+	assert_in_range(steps, 2002 * 2 / 16, 2002 * 2 / 16 + 400);
+	for (const struct co_shape *s = w.c->shape_first; s != NULL; s = s->next)
+		assert_int_equal(s->form->usual, 0);
+	f = rf_core_fleet(w.c);
+	g = rf_core_fleet(again.c); /* as a restart finds it */
+	assert_true(f->n_typicals > 0 && f->n_typicals == g->n_typicals);
+	assert_memory_equal(f->typicals, g->typicals, sizeof(f->typicals));
+	assert_memory_equal(f->needs, g->needs, sizeof(f->needs));
+	end(&w);
+	end(&again);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +397,7 @@ int main(void)
 		cmocka_unit_test(a_reason_says_rack),
 		cmocka_unit_test(usual_is_what_the_facts_say),
 		cmocka_unit_test(a_flood_does_not_drown_the_others),
+		cmocka_unit_test(many_shapes_are_looked_at_in_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

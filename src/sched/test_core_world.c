@@ -11,6 +11,8 @@ const char *const queue_names[QUEUES] = { "acme",   "bolt",   "crux",	"dune",	  
 const char *const zones[2] = { "east", "west" };
 static const char *const disks[2] = { "ssd", "hdd" };
 static const char *const models[2] = { "H100", "A100" };
+static const char *const racks[RACKS + 1] = { "", "r1", "r2", "r3" };
+static const char *const pools[POOLS + 1] = { "", "small", "large" };
 static const char *const trusts[3] = { "lab", "guild", "solo" };
 const char *const op_names[OPS] = { "pod",  "group", "gang",  "decide", "write", "deliver", "scrub", "time",	 "end",
 				    "delete", "cordon", "ready", "node",   "label", "card",    "tenant", "quota", "queue",
@@ -88,7 +90,9 @@ static void tell_node(struct rf_core *c, const struct world *w, int i)
 	struct rf_sched_pair labels[] = { { RF_LIT("zone"), rf_str(zones[n->zone]) },
 					  { RF_LIT("disk"), rf_str(disks[n->disk]) },
 					  { RF_LIT("kubernetes.io/hostname"), { name, 0 } },
-					  { RF_LIT("gen"), { gen, 0 } } };
+					  { RF_LIT("gen"), { gen, 0 } },
+					  { RF_LIT(RF_RACK_LABEL), rf_str(racks[n->rack]) },
+					  { RF_LIT(RF_POOL_LABEL), rf_str(pools[n->pool]) } };
 	struct rf_sched_node v = { .cpu_milli = n->cpu,
 				   .memory = n->memory,
 				   .pods = n->pods,
@@ -136,6 +140,16 @@ static void tell_tenant(struct rf_core *c, const struct world *w, int i)
 		rf_core_put_tenant(c, &v);
 	else
 		rf_core_del_tenant(c, v.name);
+}
+
+static void tell_pool(struct rf_core *c, const struct world *w, int i)
+{
+	struct rf_sched_pool v = { .name = rf_str(pools[i + 1]), .placement = (enum rf_sched_placement)(w->pools[i] - 1) };
+
+	if (w->pools[i] > 0)
+		rf_core_put_pool(c, &v);
+	else
+		rf_core_del_pool(c, v.name);
 }
 
 static int tell_queue(struct rf_core *c, const struct world *w, int i, struct rf_err *err)
@@ -377,8 +391,8 @@ void world_tell_node(struct world *w, int i)
 	struct node *n = &w->nodes[i];
 	char name[16];
 
-	SAY(w, "node-%d: %s%s%s%s zone %s gen %d, cards:%s%s%s%s", i, n->exists ? "" : "gone ", n->ready ? "" : "not ready ",
-	    n->cordoned ? "cordoned " : "", n->tainted ? "tainted " : "", zones[n->zone], (int)n->gen,
+	SAY(w, "node-%d: %s%s%s%s rack %d pool %d zone %s gen %d, cards:%s%s%s%s", i, n->exists ? "" : "gone ", n->ready ? "" : "not ready ",
+	    n->cordoned ? "cordoned " : "", n->tainted ? "tainted " : "", n->rack, n->pool, zones[n->zone], (int)n->gen,
 	    n->n_cards > 0 && n->cards[0].broken ? " 0 broken" : "", n->n_cards > 1 && n->cards[1].broken ? " 1 broken" : "",
 	    n->n_cards > 2 && n->cards[2].broken ? " 2 broken" : "", n->n_cards > 3 && n->cards[3].broken ? " 3 broken" : "");
 	snprintf(name, sizeof(name), "node-%d", i);
@@ -395,6 +409,12 @@ void world_tell_tenant(struct world *w, int i)
 	SAY(w, "tenant %s: %s isolation %s trust %s quota %d cards %d GiB weight %d", tenant_names[i], t->exists ? "" : "gone",
 	    rf_isolation_name(t->isolation), trusts[t->trust], (int)t->cards, (int)(t->bytes / GI), (int)t->weight);
 	BOTH(w, tell_tenant, w, i);
+}
+
+void world_tell_pool(struct world *w, int i)
+{
+	SAY(w, "pool %s: placement %d", pools[i + 1], w->pools[i] - 1);
+	BOTH(w, tell_pool, w, i);
 }
 
 void world_tell_queue(struct world *w, int i)
@@ -494,7 +514,7 @@ static void tell_space(struct rf_core *c, int i)
 struct fact {
 	int kind, i;
 };
-enum { F_NODE, F_TENANT, F_SPACE, F_QUEUE, F_GROUP, F_POD, F_CLAIM, F_BUDGET };
+enum { F_NODE, F_TENANT, F_SPACE, F_QUEUE, F_GROUP, F_POD, F_CLAIM, F_BUDGET, F_POOL };
 
 static void tell_fact(struct rf_core *c, const struct world *w, const struct fact *f)
 {
@@ -525,6 +545,9 @@ static void tell_fact(struct rf_core *c, const struct world *w, const struct fac
 	case F_BUDGET:
 		world_put_budget(c, w, f->i);
 		break;
+	case F_POOL:
+		tell_pool(c, w, f->i);
+		break;
 	}
 }
 
@@ -546,6 +569,9 @@ static size_t all_facts(const struct world *w, struct fact *f)
 	for (int i = 0; i < GROUPS; i++)
 		if (w->groups[i].exists)
 			f[n++] = (struct fact){ F_GROUP, i };
+	for (int i = 0; i < POOLS; i++)
+		if (w->pools[i] > 0)
+			f[n++] = (struct fact){ F_POOL, i };
 	for (int i = 0; i < BUDGETS; i++)
 		if (w->budgets[i] >= 0)
 			f[n++] = (struct fact){ F_BUDGET, i };
@@ -562,7 +588,7 @@ struct rf_core *world_retell(const struct world *w, uint64_t seed)
 {
 	struct rf_core *c = rf_core_new(&w->config);
 	struct rf_prng rng = { seed | 1 };
-	struct fact f[NODES + TENANTS + SPACES + QUEUES + GROUPS + BUDGETS + 2 * PODS];
+	struct fact f[NODES + TENANTS + SPACES + QUEUES + GROUPS + BUDGETS + POOLS + 2 * PODS];
 	size_t n = all_facts(w, f);
 
 	for (size_t i = n; seed != 0 && i > 1; i--) {
@@ -590,6 +616,11 @@ bool world_crash(struct world *w, uint64_t seed)
 	w->n.crashes++;
 	w->disturbed = true;
 	forget_flights(w);
+	/* Of a node or a tenant that is not there nobody knows any more which rack it was in, or that it shared none. */
+	for (int i = 0; i < NODES; i++)
+		w->nodes[i].rack = w->nodes[i].exists ? w->nodes[i].rack : 0;
+	for (int i = 0; i < TENANTS; i++)
+		w->tenants[i].isolation = w->tenants[i].exists ? w->tenants[i].isolation : RF_ISOLATION_NODE;
 	for (int i = 0; i < GROUPS; i++)
 		w->groups[i].torn = 0; /* by whom the others were ended nobody knows any more */
 	for (int i = 0; i < PODS; i++) {
@@ -624,6 +655,8 @@ static void make_nodes(struct world *w)
 				    .ready = true,
 				    .zone = i % 2,
 				    .disk = i / 2 % 2,
+				    .rack = w->racks && i != 3 ? 1 + i % RACKS : 0,
+				    .pool = w->racks ? i % (POOLS + 1) : 0,
 				    .cpu = 16000,
 				    .memory = 64 * GI,
 				    .pods = 12,
@@ -705,6 +738,7 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	rf_core_config_default(&w->config);
 	w->config.policy = (enum rf_fleet_policy)rf_prng_below(&w->rng, 4);
 	w->config.reclaim = rf_prng_below(&w->rng, 2) ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE;
+	w->racks = seed % 5 < 2;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;
 	w->remake = rf_prng_below(&w->rng, 2) != 0;
 	w->core = rf_core_new(&w->config);
@@ -719,8 +753,12 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 		uint64_t b = rf_prng_next(&w->rng) >> 1, c = rf_prng_next(&w->rng) >> 1;
 
 		w->tenants[i].exists = true;
-		world_draw_tenant(&w->tenants[i], b, c);
+		world_draw_tenant(w, &w->tenants[i], b, c);
 		world_tell_tenant(w, i);
+	}
+	for (int i = 0; i < POOLS && w->racks; i++) {
+		w->pools[i] = (int)(seed / 5 % 4 + (uint64_t)i) % 4;
+		world_tell_pool(w, i);
 	}
 	make_queues(w);
 	make_nodes(w);

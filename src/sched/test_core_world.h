@@ -22,6 +22,8 @@
 #define ORGS 2
 #define QUEUES (LEAVES + ORGS)
 #define PODS 56
+#define RACKS 3
+#define POOLS 2
 #define GROUPS 6
 #define BUDGETS 2
 #define GRANTS 8
@@ -42,7 +44,7 @@ struct card {
 
 struct node {
 	bool exists, ready, cordoned, tainted;
-	int zone, disk;
+	int zone, disk, rack, pool; /* rack, pool: 0 is none */
 	int64_t cpu, memory, pods, rdma, gen;
 	struct card cards[CARDS];
 	int n_cards;
@@ -131,7 +133,7 @@ struct event {
 
 struct counts {
 	long events, binds, waits, releases, evicts, promised, gangs, crashes, failures, calms, slices, shares, wholes,
-		restarts, checked_fits, checked_reasons, checked_victims, checked_guarantees, plans_done, writes, moves;
+		restarts, checked_fits, checked_reasons, checked_victims, checked_guarantees, plans_done, writes, moves, racked;
 };
 
 struct world {
@@ -144,7 +146,10 @@ struct world {
 	bool loud;   /* says what it does */
 	bool no_fail; /* writes succeed */
 	bool remake; /* evicted pods come again */
+	bool racks;  /* there are racks and pools, and tenants that share no rack */
 	struct node nodes[NODES];
+	int pools[POOLS]; /* enum rf_sched_placement, one more; 0: there is none */
+	uint8_t met[RACKS + 1][TENANTS]; /* who shares no rack: bit by bit, the strangers in its rack */
 	struct tenant tenants[TENANTS];
 	struct queue queues[QUEUES];
 	struct group groups[GROUPS];
@@ -192,6 +197,7 @@ int world_new_pod(struct world *w, int space, int shape);
 void world_tell_pod(struct world *w, struct pod *p);
 void world_tell_node(struct world *w, int node);
 void world_tell_tenant(struct world *w, int tenant);
+void world_tell_pool(struct world *w, int pool);
 void world_tell_queue(struct world *w, int queue);
 void world_tell_group(struct world *w, int group);
 void world_end_pod(struct world *w, struct pod *p);
@@ -236,7 +242,7 @@ void world_put_budget(struct rf_core *c, const struct world *w, int budget);
 void world_tell_claim(struct world *w, struct pod *p);
 void world_changed(struct world *w, struct pod *p, bool claim); /* by others: told now, or later */
 void world_draw_quota(struct quota *q, int r, uint64_t b);
-void world_draw_tenant(struct tenant *t, uint64_t b, uint64_t c);
+void world_draw_tenant(const struct world *w, struct tenant *t, uint64_t b, uint64_t c);
 size_t world_decided(struct world *w, size_t most, bool *ok);
 
 #define SAY(w, ...)                                                                                         \
@@ -262,6 +268,8 @@ bool ref_there(const struct pod *p, int *ret_node);
 bool ref_holds(const struct pod *p); /* cards */
 /* Conservation, after every event. */
 bool ref_conserved(struct world *w);
+/* I6: nobody who shares no rack meets a stranger in its rack; changed: labels or tenants did, so that they may. */
+bool ref_racks(struct world *w, bool changed);
 /* A decision, before the world follows it. */
 bool ref_bind(struct world *w, const struct rf_core_decision *d, int pod, const struct place *at);
 bool ref_evict(struct world *w, int pod);

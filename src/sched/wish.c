@@ -13,13 +13,8 @@ struct rf_wishes *rf_wishes_new(struct rf_fleet *f)
 
 /* --- specs -------------------------------------------------------------------------------------- */
 
-static void drop_spec(struct rf_wishes *w, struct spec *s)
+static void drop_parts(struct rf_wishes *w, struct spec *s)
 {
-	if (s->e.key != NULL) {
-		if (--s->e.refs > 0)
-			return;
-		wi_remove(&w->specs, &s->e);
-	}
 	for (size_t i = 0; i < s->n_near; i++)
 		wi_tally_drop(w, s->near[i]);
 	for (size_t i = 0; i < s->n_apart; i++) {
@@ -35,12 +30,22 @@ static void drop_spec(struct rf_wishes *w, struct spec *s)
 	free(s->near);
 	free(s->apart);
 	free(s->spreads);
+}
+
+static void drop_spec(struct rf_wishes *w, struct spec *s)
+{
+	if (--s->e.refs > 0)
+		return;
+	wi_remove(&w->specs, &s->e);
+	drop_parts(w, s);
 	free(s);
 }
 
 static void add_more(struct rf_wishes *w, const struct rf_sched_pod *p, struct spec *s)
 {
-	s->more = rf_alloc(RF_MAX(p->n_more, 1) * sizeof(*s->more));
+	if (p->n_more == 0)
+		return;
+	s->more = rf_alloc(p->n_more * sizeof(*s->more));
 	for (size_t i = 0; i < p->n_more; i++)
 		if (p->more[i].n > 0)
 			s->more[s->n_more++] = (struct amount){ wi_resource(w, p->more[i].name),
@@ -65,11 +70,14 @@ static struct sight sight_of(const struct rf_sched_near *n, const struct rf_sche
 /* Affinity is to pods that all terms speak of; anti-affinity to those of each. */
 static void add_nears(struct rf_wishes *w, const struct rf_sched_pod *p, struct crew *c, struct spec *s)
 {
-	struct sight *all = rf_alloc(RF_MAX(p->n_nears, 1) * sizeof(*all));
+	struct sight *all;
 	size_t n = 0;
 
-	s->near = rf_alloc(RF_MAX(p->n_nears, 1) * sizeof(struct tally *));
-	s->apart = rf_alloc(RF_MAX(p->n_nears, 1) * sizeof(struct tally *));
+	if (p->n_nears == 0)
+		return;
+	all = rf_alloc(p->n_nears * sizeof(*all));
+	s->near = rf_alloc(p->n_nears * sizeof(struct tally *));
+	s->apart = rf_alloc(p->n_nears * sizeof(struct tally *));
 	for (size_t i = 0; i < p->n_nears; i++)
 		if (!p->nears[i].apart)
 			all[n++] = sight_of(&p->nears[i], p);
@@ -117,7 +125,9 @@ static struct filter *spread_nodes(struct rf_wishes *w, const struct rf_sched_po
 
 static void add_spreads(struct rf_wishes *w, const struct rf_sched_pod *p, struct crew *c, struct spec *s)
 {
-	s->spreads = rf_alloc(RF_MAX(p->n_spreads, 1) * sizeof(*s->spreads));
+	if (p->n_spreads == 0)
+		return;
+	s->spreads = rf_alloc(p->n_spreads * sizeof(*s->spreads));
 	for (size_t i = 0; i < p->n_spreads; i++) {
 		const struct rf_sched_spread *of = &p->spreads[i];
 		struct sight sight = { .any = of->any,
@@ -168,22 +178,23 @@ static struct spec *spec_of(struct rf_wishes *w, const struct rf_sched_pod *p, s
 					    .n_prefers = p->n_prefers,
 					    .tolerations = p->tolerations,
 					    .n_tolerations = p->n_tolerations } };
-	struct spec *s = rf_new(struct spec), *known;
-	rf_auto(buf) key = RF_BUF_INIT;
+	struct spec made = { .filter = wi_filter(w, &like) }, *s;
 
-	s->filter = wi_filter(w, &like);
-	add_more(w, p, s);
-	add_nears(w, p, c, s);
-	add_spreads(w, p, c, s);
-	put_spec(&key, s);
-	known = (struct spec *)wi_find(&w->specs, rf_buf_str(&key));
-	if (known == NULL) {
-		wi_add(&w->specs, &s->e, rf_buf_str(&key));
+	add_more(w, p, &made);
+	add_nears(w, p, c, &made);
+	add_spreads(w, p, c, &made);
+	rf_buf_clear(&w->key);
+	put_spec(&w->key, &made);
+	s = (struct spec *)wi_find(&w->specs, rf_buf_str(&w->key));
+	if (s != NULL) { /* it has one of each already */
+		s->e.refs++;
+		drop_parts(w, &made);
 		return s;
 	}
-	drop_spec(w, s);
-	known->e.refs++;
-	return known;
+	s = rf_new(struct spec);
+	*s = made;
+	wi_add(&w->specs, &s->e, rf_buf_str(&w->key));
+	return s;
 }
 
 /* --- stances ------------------------------------------------------------------------------------ */
@@ -312,6 +323,7 @@ void rf_wishes_free(struct rf_wishes *w)
 	rf_vec_done(&w->bounded);
 	rf_vec_done(&w->classed);
 	rf_vec_done(&w->graves);
+	rf_buf_done(&w->key);
 	free(w);
 }
 

@@ -353,11 +353,11 @@ static struct filter *copy_filter(const struct filter *like)
 
 struct filter *wi_filter(struct rf_wishes *w, const struct filter *like)
 {
-	rf_auto(buf) key = RF_BUF_INIT;
 	struct filter *x;
 
-	put_filter(&key, like);
-	x = (struct filter *)wi_find(&w->filter_table, rf_buf_str(&key));
+	rf_buf_clear(&w->key);
+	put_filter(&w->key, like);
+	x = (struct filter *)wi_find(&w->filter_table, rf_buf_str(&w->key));
 	if (x != NULL) {
 		x->e.refs++;
 		return x;
@@ -367,7 +367,7 @@ struct filter *wi_filter(struct rf_wishes *w, const struct filter *like)
 	for (uint32_t i = 0; i < w->nodes.n; i++)
 		if (w->nodes.at[i].there && wi_filter_why(x, &w->nodes.at[i].v) == RF_WISH_FITS)
 			bit_set(x->bits, i, true);
-	wi_add(&w->filter_table, &x->e, rf_buf_str(&key));
+	wi_add(&w->filter_table, &x->e, rf_buf_str(&w->key));
 	rf_vec_push(&w->filters, x);
 	return x;
 }

@@ -142,24 +142,24 @@ static void look_around(struct kind *k)
 
 struct kind *wi_kind(struct rf_wishes *w, const struct rf_sched_pod *p, struct rf_str tenant)
 {
-	rf_auto(buf) key = RF_BUF_INIT;
 	struct crew *c = crew_of(w, tenant);
 	struct kind *k;
 
-	wi_put_ptr(&key, c);
-	wi_put_str(&key, p->ns);
+	rf_buf_clear(&w->key);
+	wi_put_ptr(&w->key, c);
+	wi_put_str(&w->key, p->ns);
 	for (size_t i = 0; i < p->n_labels; i++) {
-		wi_put_str(&key, p->labels[i].key);
-		wi_put_str(&key, p->labels[i].value);
+		wi_put_str(&w->key, p->labels[i].key);
+		wi_put_str(&w->key, p->labels[i].value);
 	}
-	k = (struct kind *)wi_find(&w->kinds, rf_buf_str(&key));
+	k = (struct kind *)wi_find(&w->kinds, rf_buf_str(&w->key));
 	if (k != NULL) {
 		drop_crew(w, c);
 		k->e.refs++;
 		return k;
 	}
 	k = rf_new(struct kind);
-	wi_add(&w->kinds, &k->e, rf_buf_str(&key));
+	wi_add(&w->kinds, &k->e, rf_buf_str(&w->key));
 	k->crew = c;
 	k->at = c->kinds.n;
 	for (size_t i = 0; i < p->n_labels; i++)

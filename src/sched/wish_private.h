@@ -198,6 +198,7 @@ struct rf_wishes {
 	RF_VEC(uint32_t) graves;	 /* classes to free: together, because that costs the fleet all it has kept */
 	uint64_t changes;		 /* of anything that a set depends on */
 	uint64_t node_changes, serial, turn;
+	struct rf_buf key; /* to find things by, for a moment */
 };
 
 struct filter *wi_filter(struct rf_wishes *w, const struct filter *like);
