@@ -423,7 +423,7 @@ static int read_nodes(struct rf_arena *a, struct rf_simulate *s, struct rf_err *
 	if (rf_simulate_is_nodes(rf_str(o_nodes)) && !rf_fs_exists(o_nodes))
 		return rf_simulate_add_nodes(s, rf_str(o_nodes), err) < 0 ? rf_wrap(err, "--nodes") : 0;
 	if (rf_fs_read(a, o_nodes, RF_SIMULATE_FILE_MAX, &text, err) < 0)
-		return -err->code;
+		return rf_wrap(err, "--nodes takes a CSV file, or machines as COUNTxCARDS such as 48x8");
 	return rf_simulate_read_nodes(s, text, err) < 0 ? rf_wrap(err, "%s", o_nodes) : 0;
 }
 

@@ -45,6 +45,7 @@ check "a log is replayed without a difference" bash -c "'$RINGFENCE' simulate --
 check "  to the same figures" test "$(figure log.json 'd[0]["differences"] == 0 and d[0]["loggedDecisions"] >= 100 and [d[0][k] for k in ("jobs", "gpuAllocation", "waits", "sizes")]')" = \
 	"$(figure jobs.json '[d[0][k] for k in ("jobs", "gpuAllocation", "waits", "sizes")]')"
 sed '0,/"bind":/s/"node":"n0000[01]"/"node":"n00009"/' day.log >other.log
+refuses "machines that are none say how to write them" "COUNTxCARDS such as 48x8" "$RINGFENCE" simulate --nodes 48 --pods nosuch.csv
 refuses "a decision that was another is shown" "1 differences" simulate --log other.log
 says "  with its line" "n00009" simulate --log other.log
 echo '{"t":1,"put":"pot"}' >>other.log
