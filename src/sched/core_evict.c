@@ -425,10 +425,22 @@ static void all_back(struct rf_core *c, struct pretence *v, size_t n)
 	}
 }
 
-static bool counts_on(const struct co_plan *p, uint32_t node)
+static bool shares_no_rack(const struct co_work *w)
 {
+	const struct co_tenant *t = w->first->shape->tenant;
+
+	return t != NULL && t->level == RF_ISOLATION_RACK;
+}
+
+/* Could w on this node be in the way of what is planned? Of who shares no rack also beside it. */
+static bool counts_on(const struct rf_core *c, const struct co_plan *p, const struct co_work *w, uint32_t node)
+{
+	bool racks = shares_no_rack(w) || shares_no_rack(p->work);
+
 	for (size_t i = 0; i < p->plan.n_places; i++) {
-		if (p->plan.places[i].node == node)
+		uint32_t at = p->plan.places[i].node;
+
+		if (at == node || (racks && rf_fleet_in_one_rack(c->fleet, at, node)))
 			return true;
 	}
 	return false;
@@ -443,7 +455,7 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 
 	for (size_t i = 0; i < c->plans.n && !touched; i++) {
 		for (const struct co_pod *p = w->first; p != NULL && !touched; p = p->work_next)
-			touched = c->plans.at[i]->work != w && p->seat != NULL && counts_on(c->plans.at[i], p->seat->handle);
+			touched = c->plans.at[i]->work != w && p->seat != NULL && counts_on(c, c->plans.at[i], w, p->seat->handle);
 	}
 	if (!touched)
 		return true;
@@ -532,7 +544,11 @@ void co_plans_hide(struct rf_core *c, const struct co_work *w)
 		for (size_t k = 0; p->work != w && k < p->plan.n_places; k++) {
 			uint32_t node = p->plan.places[k].node;
 
-			if (node < c->by_handle.n && c->by_handle.at[node] != NULL && c->by_handle.at[node]->there)
+			if (node >= c->by_handle.n || c->by_handle.at[node] == NULL || !c->by_handle.at[node]->there)
+				continue;
+			if (shares_no_rack(w) || shares_no_rack(p->work))
+				rf_fleet_cordon_rack(c->fleet, node);
+			else
 				rf_fleet_set_cordoned(c->fleet, node, true);
 		}
 	}
@@ -601,7 +617,8 @@ static bool candidate(struct rf_core *c, const struct co_work *w)
 	}
 	/* One like it had no luck a moment ago. */
 	if (w->group == NULL && s->planned == c->news + 1 && s->planned_queue == w->queue &&
-	    s->planned_priority == w->first->priority)
+	    s->planned_priority == w->first->priority &&
+	    (s->planned_group == NULL || s->planned_group == w->first->group))
 		return false;
 	return rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w) || co_ahead_due(c, w);
 }
@@ -697,13 +714,54 @@ static void carry_out(struct rf_core *c, struct co_plan *p)
 	p->work->plan = p;
 }
 
+static void add_most(struct co_charge *ch, struct rf_queue_ask ask)
+{
+	size_t i = 0;
+
+	while (i < ch->n && ch->ask[i].resource != ask.resource)
+		i++;
+	if (i < ch->n)
+		ch->ask[i].amount = RF_MAX(ch->ask[i].amount, ask.amount);
+	else if (i < RF_QUEUE_ASK_MAX)
+		ch->ask[ch->n++] = ask;
+}
+
+/* Members of a gang that once started wait each on its own, and go together. What the others hold, or wait for, of what
+ * this one does not ask for itself. */
+static void charge_joined(struct rf_core *c, const struct co_work *w, struct co_charge *ret)
+{
+	const struct co_group *g = w->first->group;
+	struct co_charge own = { .n = 0 };
+
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next)
+		co_charge_pod(c, p, &own);
+	for (const struct co_pod *p = g != NULL ? g->pods : NULL; p != NULL; p = p->group_next) {
+		struct co_charge ch = { .n = 0 };
+
+		if (p->shape == w->first->shape || p->ended || !p->known)
+			continue;
+		co_charge_pod(c, p, &ch);
+		for (size_t i = 0; i < ch.n; i++) {
+			bool asked = false;
+
+			for (size_t k = 0; k < own.n; k++)
+				asked = asked || own.ask[k].resource == ch.ask[i].resource;
+			if (!asked)
+				add_most(ret, (struct rf_queue_ask){ ch.ask[i].resource, p->seat != NULL ? 0 : ch.ask[i].amount });
+		}
+	}
+}
+
 static void note_vain(struct rf_core *c, const struct co_work *w)
 {
+	struct co_charge joined = { .n = 0 };
 	struct co_shape *s = w->first->shape;
 
+	charge_joined(c, w, &joined);
 	s->planned = c->news + 1;
 	s->planned_queue = w->queue;
 	s->planned_priority = w->first->priority;
+	s->planned_group = joined.n > 0 ? w->first->group : NULL; /* others may have claims that it has not */
 }
 
 /* Whose minimum run time ends next may be taken then. */
@@ -758,6 +816,7 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, struct co_plan *p)
 {
 	struct rf_evict_world world = world_of(c);
+	struct co_charge joined = { .n = 0 };
 	struct rf_workload *beside[CO_PLANS_MAX];
 	struct co_gang g;
 
@@ -766,6 +825,9 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, str
 		beside[i] = c->plans.at[i]->work->w;
 	world.beside = beside;
 	world.n_beside = c->plans.n;
+	charge_joined(c, w, &joined);
+	world.joins = joined.ask;
+	world.n_joins = joined.n;
 	if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))
 		return false;
 	g.gang.ctx = &g;

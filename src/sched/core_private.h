@@ -148,6 +148,7 @@ struct co_shape {
 	/* No plan was found for such, as of these news. */
 	uint64_t planned;
 	const struct co_queue *planned_queue;
+	const struct co_group *planned_group;
 	int32_t planned_priority;
 	uint64_t why_fleet, why_wish, why_models, why_number;
 	uint64_t key[4];

@@ -36,6 +36,9 @@ struct rf_evict_world {
 	/* Who waits and was planned for already: what is free in the books is theirs first. */
 	struct rf_workload *const *beside;
 	size_t n_beside;
+	/* What the rest of its gang holds or waits for (rf_takes_open). */
+	const struct rf_queue_ask *joins;
+	size_t n_joins;
 };
 
 struct rf_evict_plan {

@@ -70,6 +70,9 @@ int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 /* Offers it no more. What it holds is still to be given back; then its handle is used again. */
 void rf_fleet_del_node(struct rf_fleet *f, uint32_t node);
 void rf_fleet_set_cordoned(struct rf_fleet *f, uint32_t node, bool cordoned);
+/* The node, and all that are in its rack. */
+void rf_fleet_cordon_rack(struct rf_fleet *f, uint32_t node);
+bool rf_fleet_in_one_rack(const struct rf_fleet *f, uint32_t a, uint32_t b);
 void rf_fleet_set_healthy(struct rf_fleet *f, uint32_t node, unsigned card, bool healthy);
 /* These eighths of the card's memory hold nothing any more of those who left (0xff: all of it). */
 void rf_fleet_scrubbed(struct rf_fleet *f, uint32_t node, unsigned card, uint8_t eighths);

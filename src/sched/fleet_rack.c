@@ -132,6 +132,20 @@ void fl_set_rack(struct rf_fleet *f, uint32_t node, struct rf_str name)
 	count_holds(f, node, true);
 }
 
+bool rf_fleet_in_one_rack(const struct rf_fleet *f, uint32_t a, uint32_t b)
+{
+	return a < f->nodes.n && b < f->nodes.n && f->nodes.at[a].rack != NULL && f->nodes.at[a].rack == f->nodes.at[b].rack;
+}
+
+void rf_fleet_cordon_rack(struct rf_fleet *f, uint32_t node)
+{
+	const struct rack *r = f->nodes.at[node].rack;
+
+	rf_fleet_set_cordoned(f, node, true);
+	for (size_t i = 0; r != NULL && i < r->nodes.n; i++)
+		rf_fleet_set_cordoned(f, r->nodes.at[i], true);
+}
+
 void fl_add_guest(struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o)
 {
 	struct node *n = &f->nodes.at[node];

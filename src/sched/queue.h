@@ -231,7 +231,10 @@ void rf_takes_news(struct rf_queues *qs);
 /* In the books only: as if so many more members of it ran, less than 0: fewer. To see what quotas leave then; to be
  * undone. */
 void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t members, int64_t now);
-struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy);
+/* joins: of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
+ * gang. Where its queue is over with that, it has no claim: it would go again with them. Lives until it is closed. */
+struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
+			       const struct rf_queue_ask *joins, size_t n_joins);
 /* These, which wait too, are to have their minimum beside it: others have been planned for already. */
 void rf_takes_beside(struct rf_takes *t, struct rf_workload *const *works, size_t n);
 /* The books are as before. NULL: nothing. */

@@ -11,6 +11,8 @@ struct reclaim {
 	struct rf_workload *w;
 	int64_t now;
 	bool whole;
+	const struct rf_queue_ask *joins; /* what those ask for that it goes together with */
+	size_t n_joins;
 	enum claim claims[RF_QUEUE_DEPTH_MAX + 1];
 	const struct rf_queue *path[RF_QUEUE_DEPTH_MAX + 1]; /* by depth */
 	struct rf_victim *ret;
@@ -28,6 +30,19 @@ static bool stays_within(const struct rf_queue *q, enum rf_vec_name v, const str
 	return true;
 }
 
+/* With what it joins it goes as a whole. Were the queue over by that, all of it would be taken again, and the parts that
+ * are within the guarantee would come back and take in turn, without end. */
+static bool joins_within(const struct reclaim *c, const struct rf_queue *q, enum rf_vec_name v)
+{
+	for (size_t i = 0; i < c->n_joins; i++) {
+		size_t r = (size_t)c->joins[i].resource;
+
+		if (q->v[RF_V_USED][r] + c->joins[i].amount > q->v[v][r])
+			return false;
+	}
+	return stays_within(q, v, c->w->shape);
+}
+
 static void find_claims(struct reclaim *c, enum rf_reclaim policy)
 {
 	const struct rf_shape *s = c->w->shape;
@@ -35,8 +50,8 @@ static void find_claims(struct reclaim *c, enum rf_reclaim policy)
 
 	for (const struct rf_queue *q = s->leaf; q->parent != NULL; q = q->parent) {
 		c->path[q->depth] = q;
-		fair = fair && stays_within(q, RF_V_FAIR, s);
-		c->claims[q->depth] = stays_within(q, RF_V_GUAR, s) ? GUARANTEE_CLAIM
+		fair = fair && joins_within(c, q, RF_V_FAIR);
+		c->claims[q->depth] = joins_within(c, q, RF_V_GUAR) ? GUARANTEE_CLAIM
 				      : fair			    ? FAIR_CLAIM
 								    : NO_CLAIM;
 	}
@@ -587,13 +602,14 @@ void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t m
 	rf_charge_shift(w->shape, members);
 }
 
-struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy)
+struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
+			       const struct rf_queue_ask *joins, size_t n_joins)
 {
 	struct rf_takes *t = rf_new(struct rf_takes);
 	struct pool *pools;
 	size_t n_pools = 0, n = 0;
 
-	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true };
+	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true, .joins = joins, .n_joins = n_joins };
 	rf_queues_settle_tree(qs, now);
 	rf_share_fill(qs);
 	look_at_clock(qs, now);

@@ -6,15 +6,21 @@ static struct world world;
 
 enum { ACME, BOLT, CRUX }; /* namespaces, tenants and their own queues alike */
 
-static struct world *begin(int nodes, int cards)
+static struct world *begin_with(int nodes, int cards, enum rf_reclaim reclaim)
 {
 	struct rf_core_config c;
 
 	rf_core_config_default(&c);
+	c.reclaim = reclaim;
 	world_bare(&world, &c);
 	for (int i = 0; i < nodes; i++)
 		world_add_node(&world, i, cards);
 	return &world;
+}
+
+static struct world *begin(int nodes, int cards)
+{
+	return begin_with(nodes, cards, RF_RECLAIM_GUARANTEE);
 }
 
 static void all_well(struct world *w)
@@ -331,6 +337,77 @@ static void test_priority_of_a_gang(void **state)
 	end(w);
 }
 
+static struct pod *of_shape(struct world *w, int space, int shape)
+{
+	for (int i = 0; i < PODS; i++)
+		if (w->pods[i].live && w->pods[i].space == space && w->pods[i].shape == shape)
+			return &w->pods[i];
+	fail_msg("there is none");
+	return NULL;
+}
+
+/* A gang of cards and a share goes as a whole for another's fair share of shares. Evicted, each of its pods waits on its
+ * own; its cards are within the guarantee, but it takes nothing with them that it would lose again with the share. */
+static void test_unlike_gang_comes_back_in_parts(void **state)
+{
+	struct world *w = begin_with(1, 3, RF_RECLAIM_FAIR);
+	int org = LEAVES;
+	long before;
+
+	(void)state;
+	w->remake = true;
+	w->tenants[BOLT].trust = 1; /* they do not meet on one card */
+	world_tell_tenant(w, BOLT);
+	w->queues[org].exists = true;
+	w->queues[org].quotas[R_BYTES] = (struct quota){ true, -1, 60 * GI, -1, -1 };
+	world_tell_queue(w, org);
+	w->queues[ACME].parent = w->queues[BOLT].parent = org;
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, ACME, R_BYTES, 10 * GI);
+	guarantee(w, BOLT, R_BYTES, 20 * GI);
+	guarantee(w, BOLT, R_MEMORY, 4 * GI);
+	(void)submit(w, ACME, S_SHARE3);
+	(void)submit(w, BOLT, S_BIGCPU); /* over the guarantee of memory */
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD2, 0);
+	(void)member(w, ACME, S_SHARE1, 0);
+	(void)submit(w, ACME, S_SHARE1);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	before = w->n.evicts;
+	(void)submit(w, BOLT, S_SHARE2);
+	rest(w);
+	assert_int_equal(of_shape(w, BOLT, S_SHARE2)->node, 0);
+	assert_int_equal(of_shape(w, ACME, S_CARD2)->node, NOBODY);
+	assert_int_equal(w->n.evicts - before, 3);
+	end(w);
+}
+
+/* As long as all that its gang holds is within the guarantee, one that comes late takes what is guaranteed. */
+static void test_late_member_of_an_unlike_gang(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *late;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 3);
+	guarantee(w, ACME, R_BYTES, 10 * GI);
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_SHARE1, 0);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	guarantee(w, BOLT, R_CARDS, 0);
+	(void)submit(w, BOLT, S_CARD2);
+	settle(w);
+	late = member(w, ACME, S_CARD2, 0);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	rest(w);
+	assert_int_equal(late->node, 0);
+	end(w);
+}
+
 /* Who comes late, with a long minimum run time, does not make that of the gang longer; its own is kept. */
 static void late_member(bool restart)
 {
@@ -509,6 +586,44 @@ static void test_room_in_a_quota_is_kept(void **state)
 	end(w);
 }
 
+/* Who shares no rack goes from one node so that there is room on another of its rack: back on the first, it is in the way. */
+static void test_rack_of_a_plan_is_kept(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *p, *soon;
+	long before;
+
+	(void)state;
+	w->remake = true;
+	isolate(w, ACME, RF_ISOLATION_RACK);
+	guarantee(w, ACME, R_CARDS, 0);
+	guarantee(w, BOLT, R_CARDS, 2);
+	world_add_node(w, 0, 4);
+	world_add_node(w, 1, 2);
+	for (int i = 0; i < 2; i++) {
+		w->nodes[i].rack = 1;
+		w->nodes[i].cordoned = i == 1;
+		world_tell_node(w, i);
+	}
+	soon = make(w, ACME, S_CARD);
+	soon->grace = 1;
+	world_tell_pod(w, soon);
+	p = make(w, ACME, S_CARD);
+	p->grace = 3000;
+	world_tell_pod(w, p);
+	settle(w);
+	assert_int_equal(soon->node, 0);
+	assert_int_equal(p->node, 0);
+	w->nodes[1].cordoned = false;
+	world_tell_node(w, 1);
+	before = w->n.evicts;
+	p = submit(w, BOLT, S_CARD2);
+	rest(w);
+	assert_true(p->node != NOBODY);
+	assert_int_equal(w->n.evicts - before, 2);
+	end(w);
+}
+
 /* --- what changes for who waits ------------------------------------------------------------------ */
 
 static void test_tenant_that_gives_way(void **state)
@@ -564,11 +679,14 @@ int main(void)
 		cmocka_unit_test(test_refused_eviction_leaves_enough),
 		cmocka_unit_test(test_member_of_an_unlike_gang_leaves),
 		cmocka_unit_test(test_priority_of_a_gang),
+		cmocka_unit_test(test_unlike_gang_comes_back_in_parts),
+		cmocka_unit_test(test_late_member_of_an_unlike_gang),
 		cmocka_unit_test(test_late_member),
 		cmocka_unit_test(test_one_leaves_while_one_comes),
 		cmocka_unit_test(test_claim_on_a_lost_node),
 		cmocka_unit_test(test_queue_gone_while_one_comes),
 		cmocka_unit_test(test_room_in_a_quota_is_kept),
+		cmocka_unit_test(test_rack_of_a_plan_is_kept),
 		cmocka_unit_test(test_tenant_that_gives_way),
 		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
 	};
