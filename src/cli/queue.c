@@ -73,6 +73,7 @@ const struct rf_verb RF_VERB_QUEUE = {
 	.details = "TURN: its place among the queues beside it that have work waiting: who owes nothing first, then\n"
 		   "least past usage per weight. USAGE: past use that still counts, as time of the whole cluster.\n"
 		   "FAIR: what it deserves now. DEBT: what it uses beyond its guarantee, and may have to give back.\n"
+		   "The figures are at most some five seconds old.\n"
 		   "With NAME that queue and those below it.",
 	RF_VERB_OPTS(OPTS),
 	.run = run,

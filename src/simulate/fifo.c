@@ -7,11 +7,9 @@ struct part { /* of a job, on a machine */
 	uint32_t node, cards;
 };
 
-struct run {
-	int64_t end;
-	uint32_t job;
-	struct part *parts;
+struct held {
 	size_t n;
+	struct part parts[];
 };
 
 struct size { /* jobs that ask for the same wait in one line */
@@ -27,7 +25,7 @@ struct fifo {
 	uint32_t *free; /* cards of each machine */
 	int64_t cards_free;
 	RF_VEC(struct size) sizes;
-	RF_VEC(struct run) runs; /* a heap, by end and job */
+	rf_runs runs; /* of struct held, by end and job */
 	RF_VEC(struct part) parts; /* of the one that is tried */
 };
 
@@ -35,10 +33,8 @@ static void fifo_done(struct fifo *f)
 {
 	for (size_t i = 0; i < f->sizes.n; i++)
 		rf_vec_done(&f->sizes.at[i].jobs);
-	for (size_t i = 0; i < f->runs.n; i++)
-		free(f->runs.at[i].parts);
 	rf_vec_done(&f->sizes);
-	rf_vec_done(&f->runs);
+	rf_runs_done(&f->runs);
 	rf_vec_done(&f->parts);
 	free(f->free);
 	rf_player_done(&f->p);
@@ -82,49 +78,6 @@ static bool place(struct fifo *f, uint32_t cards)
 	if (!good)
 		give(f, f->parts.at, f->parts.n);
 	return good;
-}
-
-/* --- what runs -------------------------------------------------------------------------------- */
-
-static bool before(const struct run *a, const struct run *b)
-{
-	return a->end != b->end ? a->end < b->end : a->job < b->job;
-}
-
-static void swap(struct run *a, struct run *b)
-{
-	struct run r = *a;
-
-	*a = *b;
-	*b = r;
-}
-
-static void push_run(struct fifo *f, struct run r)
-{
-	size_t i = f->runs.n;
-
-	rf_vec_push(&f->runs, r);
-	for (; i > 0 && before(&f->runs.at[i], &f->runs.at[(i - 1) / 2]); i = (i - 1) / 2)
-		swap(&f->runs.at[i], &f->runs.at[(i - 1) / 2]);
-}
-
-static struct run take_run(struct fifo *f)
-{
-	struct run first = f->runs.at[0];
-	size_t i = 0;
-
-	f->runs.at[0] = f->runs.at[--f->runs.n];
-	for (;;) {
-		size_t least = i;
-
-		for (size_t k = 2 * i + 1; k <= 2 * i + 2 && k < f->runs.n; k++)
-			if (before(&f->runs.at[k], &f->runs.at[least]))
-				least = k;
-		if (least == i)
-			return first;
-		swap(&f->runs.at[i], &f->runs.at[least]);
-		i = least;
-	}
 }
 
 /* --- what the books see ----------------------------------------------------------------------- */
@@ -175,12 +128,12 @@ static struct size *first_in_line(struct fifo *f)
 
 static void start(struct fifo *f, const struct rf_simulate_job *j)
 {
-	struct run r = { .end = f->p.now + j->run_ms, .job = j->id, .n = f->parts.n };
+	struct held *h = rf_alloc(sizeof(*h) + f->parts.n * sizeof(h->parts[0]));
 	enum rf_core_verdict verdict = RF_CORE_BIND;
 
-	r.parts = rf_alloc(r.n * sizeof(*r.parts));
-	memcpy(r.parts, f->parts.at, r.n * sizeof(*r.parts));
-	push_run(f, r);
+	h->n = f->parts.n;
+	memcpy(h->parts, f->parts.at, h->n * sizeof(h->parts[0]));
+	rf_runs_push(&f->runs, (struct rf_run){ f->p.now + j->run_ms, j->id, h });
 	see(f, j, &verdict, false);
 }
 
@@ -203,12 +156,13 @@ static void pass(struct fifo *f)
 
 static void end_runs(struct fifo *f)
 {
-	while (f->runs.n > 0 && f->runs.at[0].end <= f->p.now) {
-		struct run r = take_run(f);
+	while (rf_runs_next_ms(&f->runs) <= f->p.now) {
+		struct rf_run r = rf_runs_take(&f->runs);
+		struct held *h = r.user;
 
-		give(f, r.parts, r.n);
-		see(f, &f->p.s->jobs.at[r.job], NULL, true);
-		free(r.parts);
+		give(f, h->parts, h->n);
+		see(f, &f->p.s->jobs.at[r.id], NULL, true);
+		free(h);
 	}
 }
 
@@ -247,7 +201,7 @@ static void arrivals(struct fifo *f)
 
 static int64_t next_time(const struct fifo *f)
 {
-	int64_t next = f->runs.n > 0 ? f->runs.at[0].end : INT64_MAX;
+	int64_t next = rf_runs_next_ms(&f->runs);
 
 	return f->p.next < f->p.s->jobs.n ? RF_MIN(next, f->p.s->jobs.at[f->p.next].submit_ms) : next;
 }

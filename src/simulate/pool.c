@@ -7,64 +7,21 @@
 
 #define ENTRY_MS 60000 /* what runs counts as if it had run that much longer, as in the core */
 
-struct run {
-	int64_t end, cards;
-	uint64_t id;
+struct held {
+	int64_t cards;
 	size_t tenant;
 };
 
 struct pool {
 	struct rf_player p;
-	RF_VEC(struct run) runs; /* a heap, by end and id */
+	rf_runs runs; /* of struct held */
 	int64_t free, cards;
 };
 
 static void pool_done(struct pool *f)
 {
-	rf_vec_done(&f->runs);
+	rf_runs_done(&f->runs);
 	rf_player_done(&f->p);
-}
-
-/* --- what runs -------------------------------------------------------------------------------- */
-
-static bool before(const struct run *a, const struct run *b)
-{
-	return a->end != b->end ? a->end < b->end : a->id < b->id;
-}
-
-static void swap(struct run *a, struct run *b)
-{
-	struct run r = *a;
-
-	*a = *b;
-	*b = r;
-}
-
-static void push_run(struct pool *f, struct run r)
-{
-	size_t i = f->runs.n;
-
-	rf_vec_push(&f->runs, r);
-	for (; i > 0 && before(&f->runs.at[i], &f->runs.at[(i - 1) / 2]); i = (i - 1) / 2)
-		swap(&f->runs.at[i], &f->runs.at[(i - 1) / 2]);
-}
-
-static struct run take_run(struct pool *f)
-{
-	struct run first = f->runs.at[0];
-	size_t i = 0;
-
-	f->runs.at[0] = f->runs.at[--f->runs.n];
-	for (;;) {
-		size_t least = i;
-
-		for (size_t k = 2 * i + 1; k <= 2 * i + 2 && k < f->runs.n; k++)
-			least = before(&f->runs.at[k], &f->runs.at[least]) ? k : least;
-		if (least == i)
-			return first;
-		swap(&f->runs.at[i], &f->runs.at[least]);
-		i = least;
-	}
 }
 
 /* --- what the books see ----------------------------------------------------------------------- */
@@ -111,14 +68,17 @@ static void start(struct pool *f)
 	for (;;) {
 		size_t i = least_used(f);
 		const struct rf_simulate_job *j = &f->p.s->jobs.at[f->p.own[i].at[f->p.cursor[i] % f->p.own[i].n]];
-		struct run r = { .end = f->p.now + RF_MAX(j->run_ms, 1), .cards = j->cards, .tenant = i };
+		struct rf_run r = { .end = f->p.now + RF_MAX(j->run_ms, 1) };
+		struct held *h;
 
 		if (j->cards > f->free)
 			return;
 		f->p.cursor[i]++;
 		f->free -= j->cards;
 		r.id = ++f->p.n_came;
-		push_run(f, r);
+		r.user = h = rf_new(struct held);
+		*h = (struct held){ j->cards, i };
+		rf_runs_push(&f->runs, r);
 		see(f, i, r.id, j->cards, RF_LOG_POD, false);
 		see(f, i, r.id, j->cards, RF_LOG_DECISION, false);
 	}
@@ -126,11 +86,13 @@ static void start(struct pool *f)
 
 static void end_runs(struct pool *f)
 {
-	while (f->runs.n > 0 && f->runs.at[0].end <= f->p.now) {
-		struct run r = take_run(f);
+	while (rf_runs_next_ms(&f->runs) <= f->p.now) {
+		struct rf_run r = rf_runs_take(&f->runs);
+		struct held *h = r.user;
 
-		f->free += r.cards;
-		see(f, r.tenant, r.id, r.cards, RF_LOG_POD, true);
+		f->free += h->cards;
+		see(f, h->tenant, r.id, h->cards, RF_LOG_POD, true);
+		free(h);
 	}
 }
 
@@ -163,7 +125,7 @@ int rf_simulate_pool(const struct rf_simulate *s, const struct rf_simulate_play 
 	rf_player_backlog(&f.p);
 	for (size_t i = 0; i < s->tenants.n; i++) /* there is always more that it wants */
 		see(&f, i, ++f.p.n_came, f.cards, RF_LOG_POD, false);
-	for (; f.p.now < f.p.end; f.p.now = RF_MIN(f.runs.n > 0 ? f.runs.at[0].end : INT64_MAX, f.p.end)) {
+	for (; f.p.now < f.p.end; f.p.now = RF_MIN(rf_runs_next_ms(&f.runs), f.p.end)) {
 		end_runs(&f);
 		rf_tally_until(ret, f.p.now);
 		start(&f);

@@ -60,6 +60,21 @@ void rf_world_step(struct rf_world *w, int64_t now);
 size_t rf_world_running(const struct rf_world *w);
 size_t rf_world_waiting(const struct rf_world *w); /* pods */
 
+/* --- what runs, for schedulers without a core (runs.c) ------------------------------------------ */
+
+struct rf_run {
+	int64_t end;
+	uint64_t id; /* of those that end together the lowest goes first */
+	void *user;  /* what it holds; freed with the heap, or by who takes it */
+};
+typedef RF_VEC(struct rf_run) rf_runs;
+
+void rf_runs_push(rf_runs *runs, struct rf_run r);
+/* The next to end; there must be one. */
+struct rf_run rf_runs_take(rf_runs *runs);
+int64_t rf_runs_next_ms(const rf_runs *runs); /* INT64_MAX: nothing runs */
+void rf_runs_done(rf_runs *runs);
+
 /* --- jobs over time (play.c) ------------------------------------------------------------------ */
 
 struct rf_player {
