@@ -756,11 +756,25 @@ static int run(const struct options *o)
 
 /* --- latency --- */
 
+/* Which visits were slow: [number, us, us it began after its time], to see whether they come in a row or where the
+ * program itself woke up late. */
+static void print_slow(const uint64_t *visits, const uint64_t *woke, size_t n, uint64_t above)
+{
+	size_t shown = 0;
+
+	printf(",\"slow\":[");
+	for (size_t i = 0; i < n && shown < 64; i++)
+		if (visits[i] > above)
+			printf("%s[%zu,%.0f,%.0f]", shown++ ? "," : "", i, (double)visits[i] / 1000,
+			       (double)woke[i] / 1000);
+	printf("]}\n");
+}
+
 static int latency(const struct options *o)
 {
 	double period, next, end;
 	size_t n = 0, most;
-	uint64_t *ns, late = 0, loops = (uint64_t)(o->kernel_us * o->loops_per_us + 0.5);
+	uint64_t *ns, *visits, *woke, late = 0, loops = (uint64_t)(o->kernel_us * o->loops_per_us + 0.5);
 	CUstream s;
 
 	if (!given(o->kernel_us, "kernel-us") || !given(o->seconds, "seconds") ||
@@ -774,6 +788,8 @@ static int latency(const struct options *o)
 	must(cu.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), "create a stream");
 	most = (size_t)(o->seconds * o->hz) + 2;
 	ns = need(calloc(most, sizeof(*ns)));
+	visits = need(calloc(most, sizeof(*visits)));
+	woke = need(calloc(most, sizeof(*woke)));
 	for (int i = 0; i < 5; i++) {
 		must(launch_work(s, 0, loops), "launch");
 		must(cu.cuStreamSynchronize(s), "wait");
@@ -791,14 +807,17 @@ static int latency(const struct options *o)
 		from = now_ns();
 		must(launch_work(s, 0, loops), "launch");
 		must(cu.cuStreamSynchronize(s), "wait");
-		ns[n++] = now_ns() - from;
+		woke[n] = from - (uint64_t)(next * 1e9);
+		visits[n] = ns[n] = now_ns() - from;
+		n++;
 	}
 	qsort(ns, n, sizeof(*ns), by_value);
 	printf("{\"count\":%zu,\"skipped\":%llu,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,"
-	       "\"max_us\":%.1f,\"mean_us\":%.1f}\n",
+	       "\"max_us\":%.1f,\"mean_us\":%.1f",
 	       n, (unsigned long long)late, (double)quantile(ns, n, 0.5) / 1000,
 	       (double)quantile(ns, n, 0.9) / 1000, (double)quantile(ns, n, 0.99) / 1000,
 	       (double)quantile(ns, n, 1) / 1000, mean(ns, n) / 1000);
+	print_slow(visits, woke, n, 2 * quantile(ns, n, 0.5));
 	return 0;
 }
 

@@ -90,6 +90,7 @@ struct rf_lane {
 	uint8_t outstanding; /* marks */
 	bool silent;	     /* events cannot be had: time is guessed */
 	uint8_t doubt;	     /* so many launches more get a mark each: waiting tells nothing */
+	uint64_t launched_at; /* last */
 	uint64_t idle_at;    /* when its last work was done; 0: not known */
 	CUevent event[RF_LANE_EVENTS];
 	CUevent last; /* the newest mark's */

@@ -779,6 +779,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 		return;
 	mine.lane = l;
 	mine.ctx = ctx;
+	l->launched_at = now;
 	if (l->open.launches == 0)
 		open_mark(f, l, now);
 	if (p->busy_from == 0)
@@ -864,10 +865,11 @@ void rf_share_after(const struct rf_work *w)
 
 /* --- the end of work, streams and contexts --- */
 
-/* Its work had ended long before the thread came to wait for it, perhaps: then the wait tells nothing. */
-static bool came_late(const struct rf_mark *open, uint64_t now)
+/* Its work had ended long before the thread came to wait for it, perhaps: then the wait tells nothing. Who launched
+ * until just now did not come late, however long ago the first of these launches was. */
+static bool came_late(const struct rf_lane *l, uint64_t now)
 {
-	uint64_t before = mine.syncing - least(mine.syncing, open->began);
+	uint64_t before = mine.syncing - least(mine.syncing, l->launched_at);
 
 	return before > GAP && now - mine.syncing < most(GAP, before / 2);
 }
@@ -885,7 +887,7 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 		return;
 	l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
-	if (came_late(&open, now))
+	if (came_late(l, now))
 		l->doubt = DOUBT;
 	/* The thread waited for it, so it was done just now; a launch alone tells its time. */
 	done(f, &open, l,

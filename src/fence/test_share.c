@@ -670,6 +670,32 @@ static void who_comes_late_to_wait_pays_for_the_work_alone(void **state)
 	}
 }
 
+/* Who launches until it waits did not come late: its launches get no mark each, which would cost a microsecond. A
+ * process publishes what it does at each mark, so the number of times tells. */
+static void who_launches_until_it_waits_is_not_watched_more_closely(void **state)
+{
+	struct pen *p = open_pen(6, 900, false, true);
+	struct rf_desk_seat from, to;
+	struct prog g;
+
+	set_gate(p, RF_GATE_STANDING);
+	g = start(p, "work", "1", "batch");
+	assert_int_equal(said(&g), 'r');
+	do {
+		pause_ms(1);
+		from = seat_of(p);
+	} while (from.launches < 500);
+	do {
+		pause_ms(1);
+		to = seat_of(p);
+	} while (to.launches < from.launches + 3000);
+	print_message("  %u times in %u launches\n", (unsigned)(to.seq - from.seq) / 2,
+		      (unsigned)(to.launches - from.launches));
+	assert_true((to.seq - from.seq) / 2 < (to.launches - from.launches) / 5);
+	end(&g);
+	close_pen(p);
+}
+
 /* --- arbiters and processes that die --- */
 
 /* What the process gets of the card; as above, a busy machine has more than one chance. */
@@ -1187,6 +1213,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_capture_has_the_programs_nodes_and_waits_for_nobody),
 		cmocka_unit_test(so_does_one_in_a_blocking_stream),
 		cmocka_unit_test(who_comes_late_to_wait_pays_for_the_work_alone),
+		cmocka_unit_test(who_launches_until_it_waits_is_not_watched_more_closely),
 		cmocka_unit_test(
 			without_an_arbiter_programs_keep_to_their_share_and_take_the_next_one),
 		cmocka_unit_test(whoever_was_there_before_does_not_wait_for_a_new_arbiter),

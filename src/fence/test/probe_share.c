@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fence/cuda_more.h"
@@ -111,6 +112,21 @@ static void work_late(void)
 	OK(CU(cuStreamSynchronize)(NULL));
 }
 
+/* Launches for a while, one after the other, and then waits for them. */
+static void work_batch(void)
+{
+	struct timespec from, now;
+
+	for (int i = 0; i < 100; i++) {
+		launch(NULL);
+		clock_gettime(CLOCK_MONOTONIC, &from);
+		do
+			clock_gettime(CLOCK_MONOTONIC, &now);
+		while ((now.tv_sec - from.tv_sec) * 1000000000l + now.tv_nsec - from.tv_nsec < 3000);
+	}
+	OK(CU(cuStreamSynchronize)(NULL));
+}
+
 static void work_graph(void)
 {
 	OK(CU(cuGraphLaunch)(exec, stream[0]));
@@ -153,6 +169,7 @@ static const struct {
 	{ "plain", work_plain },     { "sync", work_sync }, { "graph", work_graph },
 	{ "streams", work_streams }, { "coop", work_coop }, { "ex", work_ex },
 	{ "ptsz", work_ptsz },	     { "late", work_late },
+	{ "batch", work_batch },
 };
 
 /* The test is gone. */
