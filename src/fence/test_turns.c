@@ -200,12 +200,15 @@ static void want(struct stage *s, struct program *p)
 	}
 }
 
-/* How late a thread wakes up: by up to usual, and some times in a hundred by a millisecond more. */
-static int64_t late_by(int64_t usual, unsigned percent)
+/* How late a thread wakes up, as seen on the machine of an H200: by up to usual; one time in a hundred by up to 3 ms
+ * more; and in some stretches of a fifth of a second every other time by a millisecond. */
+static int64_t late_by(const struct stage *s, int64_t usual)
 {
 	int64_t ns = rand() % usual;
 
-	return (unsigned)rand() % 100 < percent ? ns + rand() % RF_MS : ns;
+	if (s->now % (3000 * RF_MS) < 200 * RF_MS && rand() % 2)
+		return ns + RF_MS + rand() % (100 * RF_US);
+	return rand() % 100 == 0 ? ns + rand() % (3 * RF_MS) : ns;
 }
 
 static void act(struct stage *s, struct program *p)
@@ -229,7 +232,7 @@ static void finish(struct stage *s, struct program *p)
 		if (p->n_waits < RF_COUNT(p->waits))
 			p->waits[p->n_waits++] = now - p->came_at;
 		p->due = (p->due ? p->due : p->came_at) + p->every;
-		p->next_at = p->due + late_by(p->slack, 1);
+		p->next_at = p->due + late_by(s, p->slack);
 		p->came_at = 0;
 	} else if (p->every) {
 		if (p->n_waits < RF_COUNT(p->waits))
@@ -301,7 +304,7 @@ static void play(struct stage *s, int64_t ns)
 		if (s->now >= s->deaf_until &&
 		    (s->turn_at <= s->now || (s->ring_at && s->ring_at <= s->now))) {
 			s->ring_at = 0;
-			s->deaf_until = s->busy_host ? s->now + late_by(30 * RF_US, 1) : 0;
+			s->deaf_until = s->busy_host ? s->now + late_by(s, 30 * RF_US) : 0;
 			s->turn_at = rf_turns(&s->card, s->now, nobody);
 		}
 	}
@@ -438,7 +441,7 @@ static void who_is_expected_is_so_on_a_machine_that_is_late_at_times(void **stat
 			      (long long)(light->kernel / RF_US), i & 2 ? "MPS" : "turns",
 			      i & 1 ? ", burst" : "", slow, light->n_waits,
 			      (long long)(p99_of(light) / RF_US), share_of(hog, 0, 40000 * RF_MS));
-		assert_true(light->n_waits > 3900 && slow <= light->n_waits / 200);
+		assert_true(light->n_waits > 3900 && slow <= light->n_waits / 120);
 		assert_true(p99_of(light) <= (i & 2 ? 300 : 500) * RF_US);
 		close_stage(s);
 	}

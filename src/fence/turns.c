@@ -24,9 +24,10 @@
 #define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
 #define FIRM 8		      /* and to be sure of it */
+#define STEADIEST 16	      /* so that some times late in a row do not change that */
 #define MISSED 3	      /* so many times later it is expected still */
 #define JITTER (300 * RF_US)  /* how late one that is expected may be */
-#define LATE (900 * RF_US)    /* if one is sure of it: it costs nothing when it comes in time */
+#define LATE (1200 * RF_US)   /* if one is sure of it: it costs nothing when it comes in time */
 #define HOLD (3 * RF_MS)      /* nobody is held off longer for it */
 
 static int64_t least(int64_t a, int64_t b)
@@ -103,22 +104,22 @@ static int64_t regular(const struct rf_member *m)
 }
 
 /* It began to work: does it do so at regular times? begun_at follows slowly, since threads wake up late at times
- * and are in step again the next time; and who did so for long is still expected where it would have come
- * without the one time that it was too late or too early. Some that we did not see, or that it left out, do
- * not matter. */
+ * and are in step again the next time; who did so for long is still expected where it would have come
+ * without the times that it was too late or too early, until those are the most. Some that we did not see, or
+ * that it left out, do not matter. */
 static void began(struct rf_member *m, int64_t at)
 {
 	int64_t since = at - m->begun_at, times = 1, off;
+	bool known = m->steady >= STEADY;
 
-	if (m->steady >= STEADY)
+	if (known)
 		times = most(1, (since + m->period / 2) / m->period);
 	off = since - times * m->period;
 	if (times <= MISSED && off <= regular(m) && off >= -regular(m)) {
-		m->steady += m->steady < FIRM;
+		m->steady += m->steady < STEADIEST;
 		m->begun_at += times * m->period + (off > 0 ? off / 4 : off / 2);
 		m->period = most(1, m->period + off / (4 * times));
-	} else if (m->steady >= 2 * STEADY && times <= MISSED) {
-		m->steady -= STEADY;
+	} else if (known && --m->steady >= STEADY && times <= MISSED) {
 		m->begun_at += times * m->period;
 	} else {
 		m->steady = 0;
@@ -446,17 +447,24 @@ static bool light_one_around(const struct rf_card_state *c, const struct rf_memb
 	return false;
 }
 
-static int64_t lateness(const struct rf_member *m)
+/* How long by waits for m, who is expected. One that must pause anyway has time: half of its pauses. */
+static int64_t lateness(const struct rf_member *m, const struct rf_member *by)
 {
-	return m->steady == FIRM ? most(JITTER, least(LATE, m->period / 8)) : JITTER;
+	int64_t patience = least(LATE, m->period / 8);
+
+	if (m->steady < FIRM)
+		return JITTER;
+	if (!by->burst)
+		patience = most(patience, least(HOLD, m->period * (1000 - by->share) / 2000));
+	return most(JITTER, patience);
 }
 
-/* When it should come next. */
-static int64_t due(const struct rf_member *m, int64_t now)
+/* When it should come next, as seen by one that would wait for it. */
+static int64_t due(const struct rf_member *m, const struct rf_member *by, int64_t now)
 {
 	int64_t at = m->begun_at + m->period;
 
-	for (int i = 1; i < MISSED && now >= at + lateness(m); i++)
+	for (int i = 1; i < MISSED && now >= at + lateness(m, by); i++)
 		at += m->period;
 	return at;
 }
@@ -476,7 +484,7 @@ static int64_t clear_until(const struct rf_card_state *c, const struct rf_member
 		return end;
 	for (unsigned i = 0; i < c->n; i++) {
 		const struct rf_member *e = c->member[i];
-		int64_t at = due(e, now);
+		int64_t at = due(e, m, now);
 
 		if (is_expected(e, m) && at > now && m->batch < HOLD)
 			end = least(end, at - m->batch);
@@ -543,7 +551,7 @@ static int64_t held_for(const struct rf_card_state *c, const struct rf_member *n
 		return 0;
 	for (unsigned i = 0; i < c->n; i++) {
 		const struct rf_member *m = c->member[i];
-		int64_t at = due(m, now), late = lateness(m);
+		int64_t at = due(m, next, now), late = lateness(m, next);
 
 		if (is_expected(m, next) && now < at + late &&
 		    at - now < least(next->batch + JITTER / 2, HOLD))
