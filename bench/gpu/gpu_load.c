@@ -251,7 +251,7 @@ static int usage(FILE *to)
 		"                [--start-at UNIX_SECONDS] [--series MS] [--pulse MS]\n"
 		"       gpu_load latency --loops-per-us X --kernel-us K --hz H --seconds S\n"
 		"                [--start-at UNIX_SECONDS]\n"
-		"       gpu_load overhead [--pause-us N] [--live N]\n"
+		"       gpu_load overhead [--pause-us N] [--live N] [--only NAME,...]\n"
 		"       gpu_load memory --cap SIZE [--only PATH]\n"
 		"       gpu_load stress --processes P --threads T --seconds S --max SIZE\n"
 		"       gpu_load init\n"
@@ -828,8 +828,10 @@ static struct {
 	CUgraphExec graph;
 	CUevent event;
 	CUdeviceptr word;
+	CUmemoryPool pool;
 	size_t bytes;
 	double pause_us;
+	const char *only; /* names with commas between; NULL: all */
 } probe;
 
 static CUresult probe_clock(void)
@@ -872,6 +874,14 @@ static CUresult probe_alloc_async(void)
 	return r ? r : cu.cuMemFreeAsync(p, probe.stream);
 }
 
+static CUresult probe_alloc_pool(void)
+{
+	CUdeviceptr p;
+	CUresult r = cu.cuMemAllocFromPoolAsync(&p, probe.bytes, probe.pool, probe.stream);
+
+	return r ? r : cu.cuMemFreeAsync(p, probe.stream);
+}
+
 static CUresult probe_record(void)
 {
 	return cu.cuEventRecord(probe.event, probe.stream);
@@ -903,15 +913,29 @@ static CUresult probe_info(void)
 	return cu.cuMemGetInfo_v2(&f, &t);
 }
 
+static bool is_asked(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = probe.only; at && (at = strstr(at, name)); at += n)
+		if ((at == probe.only || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
+			return true;
+	return !probe.only;
+}
+
 /* Batches short enough to fit the card's queue, each call timed by itself (less the clock's own cost,
  * which is printed too), each batch waited for out of the clock. */
 static void probe_print(const char *name, CUresult (*call)(void), size_t n, size_t batch)
 {
-	uint64_t *ns = need(calloc(n, sizeof(*ns)));
+	uint64_t *ns;
 	double until = now_s() + 8;
-	CUresult r = call();
+	CUresult r;
 	size_t i = 0;
 
+	if (!is_asked(name))
+		return;
+	ns = need(calloc(n, sizeof(*ns)));
+	r = call();
 	while (r == CUDA_SUCCESS && i < n && now_s() < until) {
 		for (size_t k = 0; r == CUDA_SUCCESS && k < batch && i < n; k++) {
 			uint64_t from = now_ns();
@@ -949,12 +973,15 @@ static CUresult small_free(bool async, CUdeviceptr p)
  * "live" says how far it came. */
 static void probe_live(const char *name, bool async, size_t want)
 {
-	CUdeviceptr *p = need(calloc(want, sizeof(*p)));
+	CUdeviceptr *p;
 	uint64_t ns[2000], ns_alloc[2000], seed = 88172645463325252ull;
 	double until = now_s() + 5;
 	size_t live = 0, n = 0;
 	CUresult r = CUDA_SUCCESS;
 
+	if (!is_asked(name))
+		return;
+	p = need(calloc(want, sizeof(*p)));
 	while (live < want && (live % 1024 != 0 || now_s() < until)) {
 		r = small_alloc(async, &p[live]);
 		if (r != CUDA_SUCCESS)
@@ -1014,6 +1041,8 @@ static int overhead(const struct options *o)
 	open_card(o);
 	load_kernels(20);
 	probe.pause_us = o->pause_us;
+	probe.only = o->only;
+	must(cu.cuDeviceGetDefaultMemPool(&probe.pool, card.dev), "find the default pool");
 	must(cu.cuStreamCreate(&probe.stream, CU_STREAM_NON_BLOCKING), "create a stream");
 	must(cu.cuEventCreate(&probe.event, CU_EVENT_DISABLE_TIMING), "create an event");
 	must(cu.cuMemAlloc_v2(&probe.word, 4096), "memory on the card");
@@ -1033,6 +1062,7 @@ static int overhead(const struct options *o)
 	probe_print("alloc_free_64MiB", probe_alloc, 2000, 20);
 	probe.bytes = 4 * KIB;
 	probe_print("async_alloc_free_4KiB", probe_alloc_async, 100000, 100);
+	probe_print("pool_alloc_free_4KiB", probe_alloc_pool, 100000, 100);
 	probe_print("mem_get_info", probe_info, 2000, 100);
 	probe_print("event_record", probe_record, 100000, 100);
 	probe_print("event_query", probe_query, 100000, 1000);

@@ -93,11 +93,11 @@ static struct rf_work work(enum rf_symbol_id id, const struct move *m, CUstream 
 				 .per_thread = per_thread };
 }
 
-static void moved(const struct move *m, const struct rf_work *w, bool waits)
+static void moved(const struct move *m, const struct rf_work *w, bool waits, CUresult r)
 {
 	if (m->on_card)
-		rf_share_after(w);
-	else if (m->to_host && waits)
+		rf_share_after(w, r == CUDA_SUCCESS);
+	else if (m->to_host && waits && r == CUDA_SUCCESS)
 		rf_share_synced(w->stream, w->per_thread);
 }
 
@@ -119,8 +119,7 @@ static void moved(const struct move *m, const struct rf_work *w, bool waits)
 		else if (m.to_host && (waits))                                                     \
 			rf_share_syncing();                                                        \
 		r = RF_REAL(name) args;                                                            \
-		if (r == CUDA_SUCCESS)                                                             \
-			moved(&m, &w, waits);                                                      \
+		moved(&m, &w, waits, r);                                                           \
 		return r;                                                                          \
 	}
 #define SYNC(name, params, args, what)                                                             \

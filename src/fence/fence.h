@@ -92,9 +92,9 @@ struct rf_lane {
 	uint8_t doubt;	     /* so many launches more get a mark each: waiting tells nothing */
 	uint64_t launched_at; /* last */
 	uint64_t idle_at;    /* when its last work was done; 0: not known */
-	CUevent event[RF_LANE_EVENTS];
 	CUevent last; /* the newest mark's */
 	struct rf_mark open; /* launches behind the last mark */
+	CUevent event[RF_LANE_EVENTS];
 };
 
 /* This process on one card. */
@@ -327,10 +327,10 @@ struct rf_work {
 
 /* Whether launches are held up or counted at all. */
 bool rf_share_paced(void);
-/* Waits until the fence may use the card; never when the stream is capturing. */
+/* Waits until the fence may use the card, and counts the launch; neither when the stream is capturing. */
 void rf_share_before(const struct rf_work *w);
-/* The driver took the launch. */
-void rf_share_after(const struct rf_work *w);
+/* The driver took the launch, or not. Always called after the call above. */
+void rf_share_after(const struct rf_work *w, bool launched);
 /* The thread is about to wait for work, and says so below when it has. */
 void rf_share_syncing(void);
 /* Everything in the stream of the current context is done. */

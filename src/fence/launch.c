@@ -21,8 +21,7 @@ static uint64_t blocks_of(uint64_t x, uint64_t y, uint64_t z)
 		CUresult r_;                                                                       \
 		rf_share_before(&(w));                                                             \
 		r_ = (call);                                                                       \
-		if (r_ == CUDA_SUCCESS)                                                            \
-			rf_share_after(&(w));                                                      \
+		rf_share_after(&(w), r_ == CUDA_SUCCESS);                                          \
 		r_;                                                                                \
 	})
 

@@ -22,6 +22,7 @@
 #define MS 1000000ull
 #define MARK_LEAST (100 * US) /* work between two marks, at least and */
 #define MARK_MOST (1 * MS)    /* at most, if launches are that short */
+#define MARK_LAUNCHES 1024    /* or after so many launches */
 #define UNKNOWN (1 * MS)      /* what a launch of a new kind is thought to take */
 #define GAP (50 * US)	      /* after such a pause the card's clock is read anew */
 #define NAP_LEAST (20 * US)
@@ -44,6 +45,7 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	unsigned kind;
 	uint32_t tid;
 	uint32_t pid; /* for which tid and lane hold */
+	bool more; /* there is something to do after the launch */
 	uint64_t syncing; /* since when it waits for work; 0: that does not matter */
 } mine;
 
@@ -747,6 +749,39 @@ static void open_mark(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 		l->last = NULL; /* from there to the next mark is not all work */
 }
 
+/* Before it is launched, so that there is mostly nothing left to do afterwards. */
+static void count(struct rf_fence *f, struct rf_lane *l, uint64_t cost)
+{
+	struct rf_pace *p = &f->pace[l->card];
+
+	l->open.launches++;
+	l->open.cost += cost;
+	if (l->open.kind != mine.kind)
+		l->open.kind = RF_COSTS;
+	p->inflight += cost;
+	p->launches++;
+	set_working(f, l);
+}
+
+/* The driver refused it. If somebody has put a mark behind it meanwhile, the mark will tell. */
+static void take_back(struct rf_fence *f, struct rf_lane *l)
+{
+	struct rf_pace *p = &f->pace[l->card];
+	uint64_t cost = cost_of(f, mine.kind);
+
+	p->launches--;
+	p->begun = false;
+	if (l->open.launches == 0)
+		return;
+	l->open.launches--;
+	l->open.cost -= least(l->open.cost, cost);
+	p->inflight -= least(p->inflight, cost);
+	if (l->open.launches == 0)
+		l->open = (struct rf_mark){ 0 };
+	set_working(f, l);
+	harvest(f, &f->gate->card[l->card], l->card, now_ns());
+}
+
 static bool paced(struct rf_fence *f, const struct rf_lane *l)
 {
 	return __atomic_load_n(&f->captures, __ATOMIC_RELAXED) == 0 ||
@@ -784,6 +819,9 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 		open_mark(f, l, now);
 	if (p->busy_from == 0)
 		begin(f, g, l->card, cost, now);
+	count(f, l, cost);
+	mine.more = p->begun || l->doubt || l->open.launches >= MARK_LAUNCHES ||
+		    l->open.cost >= mark_at(depth_of(g, p));
 }
 
 static bool has_gate(const struct rf_fence *f)
@@ -818,48 +856,40 @@ void rf_share_before(const struct rf_work *w)
 	pthread_mutex_unlock(&f->pace_lock);
 }
 
-void rf_share_after(const struct rf_work *w)
+static void after(struct rf_fence *f, struct rf_lane *l)
+{
+	const struct rf_gate_card *g = &f->gate->card[l->card];
+	struct rf_pace *p = &f->pace[l->card];
+	uint64_t now = now_ns();
+
+	if (p->begun) {
+		p->begun = false;
+		ring(f, p, now);
+	}
+	if (l->open.cost < mark_at(depth_of(g, p)) && l->open.launches < MARK_LAUNCHES && !l->doubt)
+		return;
+	l->doubt -= l->doubt > 0;
+	mark(f, l);
+	harvest(f, g, l->card, now);
+	check_arbiter(f->gate, p, now);
+	if (p->busy_from)
+		publish(f, l->card, now);
+}
+
+void rf_share_after(const struct rf_work *w, bool launched)
 {
 	struct rf_fence *f = rf_joined();
 	struct rf_lane *l;
-	struct rf_pace *p;
-	uint64_t cost, depth;
 
-	if (!f || !mine.lane)
+	if (!f || !mine.lane || (launched && !mine.more))
 		return;
 	pthread_mutex_lock(&f->pace_lock);
 	/* Another thread may have put another stream in its place meanwhile. */
 	l = lane_of(f, mine.ctx, w->stream, thread_of(f, w->stream, w->per_thread));
-	if (!l) {
-		pthread_mutex_unlock(&f->pace_lock);
-		return;
-	}
-	if (l->open.began == 0)
-		l->open = (struct rf_mark){ .began = now_ns(), .kind = (uint16_t)mine.kind };
-	p = &f->pace[l->card];
-	cost = cost_of(f, mine.kind);
-	depth = depth_of(&f->gate->card[l->card], p);
-	l->open.launches++;
-	l->open.cost += cost;
-	if (l->open.kind != mine.kind)
-		l->open.kind = RF_COSTS;
-	p->inflight += cost;
-	p->launches++;
-	set_working(f, l);
-	if (p->begun) {
-		p->begun = false;
-		ring(f, p, now_ns());
-	}
-	if (l->open.cost >= mark_at(depth) || l->open.launches >= 1024 || l->doubt) {
-		uint64_t now = now_ns();
-
-		l->doubt -= l->doubt > 0;
-		mark(f, l);
-		harvest(f, &f->gate->card[l->card], l->card, now);
-		check_arbiter(f->gate, p, now);
-		if (p->busy_from)
-			publish(f, l->card, now);
-	}
+	if (l && launched)
+		after(f, l);
+	else if (l)
+		take_back(f, l);
 	pthread_mutex_unlock(&f->pace_lock);
 }
 

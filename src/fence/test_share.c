@@ -696,6 +696,29 @@ static void who_launches_until_it_waits_is_not_watched_more_closely(void **state
 	close_pen(p);
 }
 
+static void what_the_driver_refuses_is_not_counted(void **state)
+{
+	struct pen *p = open_pen(6, 250, false, true);
+	struct prog g;
+
+	set_gate(p, RF_GATE_STANDING);
+	g = start(p, "work", "1000", "refused");
+	assert_int_equal(said(&g), 'r');
+	pause_ms(50);
+	kill(g.pid, SIGSTOP); /* between two of them, mostly: it may also be in the middle of one */
+	for (int i = 0; i < 50 && seat_of(p).busy_from; i++) {
+		kill(g.pid, SIGCONT);
+		pause_ms(1);
+		kill(g.pid, SIGSTOP);
+	}
+	assert_int_equal(seat_of(p).busy_from, 0);
+	assert_int_equal(seat_of(p).launches, 0);
+	assert_true(seat_of(p).gpu_ns < 10000000);
+	kill(g.pid, SIGCONT);
+	end(&g);
+	close_pen(p);
+}
+
 /* --- arbiters and processes that die --- */
 
 /* What the process gets of the card; as above, a busy machine has more than one chance. */
@@ -1214,6 +1237,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(so_does_one_in_a_blocking_stream),
 		cmocka_unit_test(who_comes_late_to_wait_pays_for_the_work_alone),
 		cmocka_unit_test(who_launches_until_it_waits_is_not_watched_more_closely),
+		cmocka_unit_test(what_the_driver_refuses_is_not_counted),
 		cmocka_unit_test(
 			without_an_arbiter_programs_keep_to_their_share_and_take_the_next_one),
 		cmocka_unit_test(whoever_was_there_before_does_not_wait_for_a_new_arbiter),

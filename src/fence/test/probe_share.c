@@ -112,6 +112,12 @@ static void work_late(void)
 	OK(CU(cuStreamSynchronize)(NULL));
 }
 
+/* The driver takes none of them. */
+static void work_refused(void)
+{
+	CHECK(CU(cuLaunchKernel)(fn, 0, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL) != CUDA_SUCCESS);
+}
+
 /* Launches for a while, one after the other, and then waits for them. */
 static void work_batch(void)
 {
@@ -169,7 +175,7 @@ static const struct {
 	{ "plain", work_plain },     { "sync", work_sync }, { "graph", work_graph },
 	{ "streams", work_streams }, { "coop", work_coop }, { "ex", work_ex },
 	{ "ptsz", work_ptsz },	     { "late", work_late },
-	{ "batch", work_batch },
+	{ "batch", work_batch },     { "refused", work_refused },
 };
 
 /* The test is gone. */
