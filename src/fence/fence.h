@@ -169,11 +169,18 @@ struct rf_loan {
 };
 
 struct rf_fence {
+	/* What every launch looks at comes first, together. */
+	int joined; /* atomic; 1 once limits and seat are there */
+	unsigned cards;
+	const struct rf_gate *gate; /* atomic; NULL: the cards are not shared by time */
+	struct rf_desk *desk;
+	int captures; /* atomic: stream captures in progress */
+	uint32_t pid; /* whose these pages are: a thread that forked remembers another */
+	pthread_mutex_t pace_lock;
+	uint64_t gate_ino; /* tells a new gate from the same one handed out again */
 	pthread_mutex_t join_lock;
-	int joined;	  /* atomic; 1 once limits and seat are there */
 	bool failed_once; /* has waited for the agent in vain; later tries do not wait again */
 	bool any_cap;
-	unsigned cards;
 	struct rf_card card[RF_FENCE_CARDS];
 	struct rf_ledger_place place;
 	uint64_t held[RF_FENCE_CARDS]; /* atomic: what this process has on its seat */
@@ -205,13 +212,7 @@ struct rf_fence {
 	pthread_mutex_t module_lock; /* held while memory taken by a load is measured */
 	pthread_mutex_t library_lock;
 	struct rf_library *libraries;
-	const struct rf_gate *gate; /* atomic; NULL: the cards are not shared by time */
-	struct rf_desk *desk;
-	uint64_t gate_ino; /* tells a new gate from the same one handed out again */
-	uint32_t pid;	   /* whose these pages are: a thread that forked remembers another */
-	int captures; /* atomic: stream captures in progress */
-	pthread_mutex_t pace_lock; /* guards what follows */
-	struct rf_pace pace[RF_FENCE_CARDS];
+	struct rf_pace pace[RF_FENCE_CARDS]; /* guarded by pace_lock, as what follows */
 	uint64_t working[RF_LANES / 64]; /* lanes with launches or marks in flight */
 	struct rf_lane lane[RF_LANES];
 	struct rf_cost cost[RF_COSTS];
