@@ -224,8 +224,15 @@ struct rf_fence {
 struct rf_fence *rf_join(void);
 /* Sits down again after the seat was lost. False: could not. */
 bool rf_rejoin(struct rf_fence *f);
-/* The fence if this process has joined it, else NULL; never asks. */
-struct rf_fence *rf_joined(void);
+extern struct rf_fence *rf_the_fence; /* atomic; the pages stay, their content does not survive fork */
+/* The fence if this process has joined it, else NULL; never asks. Here, and the one below, since every launch comes
+ * by: where the driver has pushed all else out of the caches, a call more is seen. */
+static inline struct rf_fence *rf_joined(void)
+{
+	struct rf_fence *f = __atomic_load_n(&rf_the_fence, __ATOMIC_RELAXED);
+
+	return f && __atomic_load_n(&f->joined, __ATOMIC_ACQUIRE) ? f : NULL;
+}
 
 /* --- client.c: the handshake --- */
 struct rf_terms {
@@ -327,8 +334,17 @@ struct rf_work {
 };
 
 /* Whether launches are held up or counted at all. */
-bool rf_share_paced(void);
-/* Waits until the fence may use the card, and counts the launch; neither when the stream is capturing. */
+static inline bool rf_share_paced(void)
+{
+	const struct rf_fence *f = rf_joined();
+	const struct rf_gate *gate = f ? __atomic_load_n(&f->gate, __ATOMIC_ACQUIRE) : NULL;
+
+	return gate &&
+	       (f->cards != 1 ||
+		__atomic_load_n(&gate->card[0].open_until, __ATOMIC_RELAXED) != RF_GATE_FREE);
+}
+/* Where launches are paced: waits until the fence may use the card, and counts the launch; neither when the stream is
+ * capturing. */
 void rf_share_before(const struct rf_work *w);
 /* The driver took the launch, or not. Always called after the call above. */
 void rf_share_after(const struct rf_work *w, bool launched);

@@ -6,11 +6,11 @@
 
 #include "fence/fence.h"
 
-static struct rf_fence *the_fence; /* atomic; the pages stay, their content does not survive fork */
+struct rf_fence *rf_the_fence;
 
 static struct rf_fence *fence_pages(void)
 {
-	struct rf_fence *f = __atomic_load_n(&the_fence, __ATOMIC_ACQUIRE);
+	struct rf_fence *f = __atomic_load_n(&rf_the_fence, __ATOMIC_ACQUIRE);
 	struct rf_fence *none = NULL;
 
 	if (f)
@@ -19,7 +19,7 @@ static struct rf_fence *fence_pages(void)
 	if (f == MAP_FAILED)
 		return NULL;
 	if (madvise(f, sizeof(*f), MADV_WIPEONFORK) < 0 ||
-	    !__atomic_compare_exchange_n(&the_fence, &none, f, false, __ATOMIC_ACQ_REL,
+	    !__atomic_compare_exchange_n(&rf_the_fence, &none, f, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE)) {
 		munmap(f, sizeof(*f));
 		return none;
@@ -135,13 +135,6 @@ struct rf_fence *rf_join(void)
 		errno = saved;
 	}
 	return __atomic_load_n(&f->joined, __ATOMIC_ACQUIRE) ? f : NULL;
-}
-
-struct rf_fence *rf_joined(void)
-{
-	struct rf_fence *f = __atomic_load_n(&the_fence, __ATOMIC_RELAXED);
-
-	return f && __atomic_load_n(&f->joined, __ATOMIC_ACQUIRE) ? f : NULL;
 }
 
 bool rf_rejoin(struct rf_fence *f)

@@ -18,10 +18,13 @@ static uint64_t blocks_of(uint64_t x, uint64_t y, uint64_t z)
 
 #define LAUNCH(w, call)                                                                            \
 	({                                                                                         \
+		bool paced_ = rf_share_paced();                                                    \
 		CUresult r_;                                                                       \
-		rf_share_before(&(w));                                                             \
+		if (paced_)                                                                        \
+			rf_share_before(&(w));                                                     \
 		r_ = (call);                                                                       \
-		rf_share_after(&(w), r_ == CUDA_SUCCESS);                                          \
+		if (paced_)                                                                        \
+			rf_share_after(&(w), r_ == CUDA_SUCCESS);                                  \
 		r_;                                                                                \
 	})
 

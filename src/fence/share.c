@@ -824,20 +824,6 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 		    l->open.cost >= mark_at(depth_of(g, p));
 }
 
-static bool has_gate(const struct rf_fence *f)
-{
-	const struct rf_gate *gate = f ? __atomic_load_n(&f->gate, __ATOMIC_ACQUIRE) : NULL;
-
-	return gate &&
-	       (f->cards != 1 ||
-		__atomic_load_n(&gate->card[0].open_until, __ATOMIC_RELAXED) != RF_GATE_FREE);
-}
-
-bool rf_share_paced(void)
-{
-	return has_gate(rf_joined());
-}
-
 void rf_share_before(const struct rf_work *w)
 {
 	struct rf_fence *f = rf_joined();
@@ -845,8 +831,6 @@ void rf_share_before(const struct rf_work *w)
 	struct rf_lane *l;
 
 	mine.lane = NULL;
-	if (!has_gate(f))
-		return;
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
@@ -878,10 +862,13 @@ static void after(struct rf_fence *f, struct rf_lane *l)
 
 void rf_share_after(const struct rf_work *w, bool launched)
 {
-	struct rf_fence *f = rf_joined();
+	struct rf_fence *f;
 	struct rf_lane *l;
 
-	if (!f || !mine.lane || (launched && !mine.more))
+	if (!mine.lane || (launched && !mine.more))
+		return;
+	f = rf_joined();
+	if (!f)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
 	/* Another thread may have put another stream in its place meanwhile. */
@@ -964,7 +951,7 @@ void rf_share_syncing(void)
 	const struct rf_fence *f = rf_joined();
 
 	mine.syncing = 0;
-	if (has_gate(f) &&
+	if (rf_share_paced() &&
 	    (f->cards != 1 || __atomic_load_n(&f->pace[0].busy_from, __ATOMIC_RELAXED) != 0))
 		mine.syncing = now_ns();
 }
