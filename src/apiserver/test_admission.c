@@ -773,6 +773,11 @@ static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **sta
 		  "guaranteed: must not be more than limit" },
 		{ "gpupools", "GPUPool", "h100", "{'placement':'pack'}", NULL },
 		{ "gpupools", "GPUPool", "any", "{}", NULL },
+		{ "gpupools", "GPUPool", "together", "{'sharing':'mps'}", NULL },
+		{ "gpupools", "GPUPool", "apart", "{'placement':'spread','sharing':'timeslice'}", NULL },
+		{ "gpupools", "GPUPool", "bad", "{'sharing':'green'}", "spec.sharing: Unsupported value" },
+		{ "gpupools", "GPUPool", "bad", "{'sharing':true}", "spec.sharing: Unsupported value" },
+		{ "gpupools", "GPUPool", "bad", "{'sharing':''}", "spec.sharing: Unsupported value" },
 		{ "gpupools", "GPUPool", "bad", "{'placement':'tight'}", "spec.placement: Unsupported value" },
 		{ "gpupools", "GPUPool", "bad", "{'placement':1}", "spec.placement: Unsupported value" },
 		{ "gpupools", "GPUPool", "bad", "{'selector':{}}", "spec.selector: Invalid value: there is no such field" },
@@ -867,6 +872,13 @@ static void a_tenant_makes_gangs_and_does_not_say_how_they_fare(void **state)
 	assert_true(rf_kube_patch(alice, &w.a, RF_LIT("/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang"),
 				  RF_PATCH_MERGE, rf_json_make(&w.a, "{'status':{'started':true}}"), NULL, &err) == 0);
 	assert_null(rf_json_at(world_get(&w, "/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang"), "status"));
+	assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT("/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang/status"),
+				RF_PATCH_MERGE, rf_json_make(&w.a, "{'status':{'started':true,'ending':'2026-11-15T05:00:00Z'}}"), NULL, &err),
+		  err);
+	assert_int_equal(rf_kube_patch(w.admin, &w.a, RF_LIT("/apis/ringfence.io/v1alpha1/namespaces/blue-a/podgroups/gang/status"),
+				       RF_PATCH_MERGE, rf_json_make(&w.a, "{'status':{'ending':5}}"), NULL, &err),
+			 -RF_INVALID);
+	assert_non_null(strstr(err.msg, "status.ending"));
 }
 
 static int64_t allowed_now(void)

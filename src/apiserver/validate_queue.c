@@ -123,18 +123,22 @@ int rf_validate_queue(struct rf_arena *a, const struct rf_json *o, struct rf_err
 
 int rf_validate_gpupool(const struct rf_json *o, struct rf_err *err)
 {
-	const struct rf_json *spec = get(o, "spec"), *placement = get(spec, "placement");
+	const struct rf_json *spec = get(o, "spec"), *placement = get(spec, "placement"), *sharing = get(spec, "sharing");
 
 	if (!rf_str_is_dns_label(rf_json_str_at(o, "metadata", "name")))
 		return rf_fail(err, RF_INVALID,
 			       "metadata.name: Invalid value: must be lower-case letters, digits and -, at "
 			       "most 63: nodes carry it as a label");
-	if (only(spec, "spec", "placement", err) < 0)
+	if (only(spec, "spec", "placement sharing", err) < 0)
 		return -err->code;
-	if (placement == NULL || rf_word_in("fragmentation pack spread", rf_json_str(placement)))
-		return 0;
-	return rf_fail(err, RF_INVALID,
-		       "spec.placement: Unsupported value: supported values: \"fragmentation\", \"pack\", \"spread\"");
+	if (placement != NULL && !rf_word_in("fragmentation pack spread", rf_json_str(placement)))
+		return rf_fail(
+			err, RF_INVALID,
+			"spec.placement: Unsupported value: supported values: \"fragmentation\", \"pack\", \"spread\"");
+	if (sharing != NULL && !rf_word_in("timeslice mps", rf_json_str(sharing)))
+		return rf_fail(err, RF_INVALID,
+			       "spec.sharing: Unsupported value: supported values: \"timeslice\", \"mps\"");
+	return 0;
 }
 
 /* --- gangs ------------------------------------------------------------------------------------- */
@@ -152,8 +156,8 @@ static int check_group_status(const struct rf_json *s, struct rf_err *err)
 {
 	struct rf_str phase = rf_json_str_at(s, "phase");
 
-	if (only(s, "status", "phase started scheduled message", err) < 0 ||
-	    check_text(s, "status", "phase", err) < 0 || check_bool(s, "status", "started", err) < 0 ||
+	if (only(s, "status", "phase started scheduled ending message", err) < 0 ||
+	    check_text(s, "status", "phase", err) < 0 || check_text(s, "status", "ending", err) < 0 || check_bool(s, "status", "started", err) < 0 ||
 	    check_int(s, "status", "scheduled", 0, INT64_MAX, err) < 0)
 		return -err->code;
 	if (phase.n > 0 && !rf_word_in("Pending Running", phase))

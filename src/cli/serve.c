@@ -12,7 +12,7 @@
 
 static const char *o_data, *o_listen, *o_kubeconfig, *o_name, *o_sim, *o_driver, *o_images, *o_pki;
 static const char *o_resources, *o_scheduler, *o_webhook, *o_service, *o_kubelet, *o_cdi, *o_simulate,
-	*o_driver_host, *o_failure, *o_exempt, *o_event_log;
+	*o_driver_host, *o_mps, *o_failure, *o_exempt, *o_event_log;
 static bool o_supervised, o_verbose;
 
 #define OPT_SUPERVISED                                                                             \
@@ -113,7 +113,8 @@ static int beside_kubelet(struct rf_arena *a, struct rf_err *err)
 	struct rf_plugin_opts opts = { .kubelet_dir = o_kubelet, .cdi_dir = o_cdi ? o_cdi : "/var/run/cdi",
 				       .data_dir = o_data ? o_data : "/var/lib/ringfence",
 				       .kubeconfig_path = o_kubeconfig, .sim_dir = o_sim,
-				       .driver_lib_dir = o_driver, .driver_host_dir = o_driver_host };
+				       .driver_lib_dir = o_driver, .driver_host_dir = o_driver_host,
+				       .mps_control = o_mps };
 	char host[64];
 
 	if (need_api(err) < 0 || rf_cli_address(o_listen ? o_listen : "127.0.0.1:0", host, &opts.listen_port, err) < 0)
@@ -135,7 +136,8 @@ static int node(int argc, char **argv, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_node_opts opts = { .data_dir = o_data, .kubeconfig_path = o_kubeconfig, .sim_dir = o_sim,
-				     .driver_lib_dir = o_driver, .images_dir = o_images, .pki_dir = o_pki };
+				     .driver_lib_dir = o_driver, .images_dir = o_images, .pki_dir = o_pki,
+				     .mps_control = o_mps };
 	char host[64];
 
 	if (prepare(&RF_VERB_NODE, argc, argv, err) < 0)
@@ -213,6 +215,7 @@ static const struct rf_opt NODE_OPTS[] = {
 	{ "cdi", 0, RF_OPT_STR, &o_cdi, "DIR", "with --kubelet: where CDI specs go (default /var/run/cdi)" },
 	{ "simulate", 0, RF_OPT_STR, &o_simulate, "CARDS", "with --kubelet: simulated cards, such as 2xH200" },
 	{ "driver-host", 0, RF_OPT_STR, &o_driver_host, "DIR", "with --kubelet: what the host calls the folder given with --driver" },
+	{ "mps-control", 0, RF_OPT_STR, &o_mps, "FILE", "NVIDIA's MPS control daemon, for pools with sharing: mps (default: the driver's)" },
 	OPT_RESOURCES,
 	OPT_SUPERVISED,
 	OPT_VERBOSE,

@@ -22,7 +22,8 @@
 #define STEADY_MS 10000 /* a child that lived this long starts over with the shortest pause */
 #define LOG_MAX (10 * 1024 * 1024)
 
-static const char *o_data, *o_listen, *o_simulate, *o_kubeconfig, *o_dashboard, *o_images, *o_name;
+static const char *o_data, *o_listen, *o_simulate, *o_kubeconfig, *o_dashboard, *o_images, *o_name,
+	*o_mps;
 static bool o_keep_pods, o_verbose;
 
 enum child_id { APISERVER, CONTROL, NODE, CHILD_COUNT };
@@ -421,6 +422,7 @@ static void describe_children(struct up *u)
 	add_opt(c, "--pki", pki);
 	add_opt(c, "--name", o_name);
 	add_opt(c, "--images", o_images);
+	add_opt(c, "--mps-control", o_mps);
 	if (u->simulated)
 		add_opt(c, "--sim", in_data(u, "sim"));
 }
@@ -513,6 +515,7 @@ static const struct rf_opt OPTS[] = {
 	{ "kubeconfig", 0, RF_OPT_STR, &o_kubeconfig, "FILE", "also write the administrator's kubeconfig here" },
 	{ "images", 0, RF_OPT_STR, &o_images, "DIR", "folder of OCI bundles that pods may name as image" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NODE", "name of this node (default: host name)" },
+	{ "mps-control", 0, RF_OPT_STR, &o_mps, "FILE", "NVIDIA's MPS control daemon, for pools with sharing: mps (default: the driver's)" },
 	RF_OPT_FOREIGN,
 	{ "keep-pods", 0, RF_OPT_FLAG, &o_keep_pods, NULL, "when stopping, leave pods running for the next start" },
 	{ "verbose", 'v', RF_OPT_FLAG, &o_verbose, NULL, "logs on standard error instead of DIR/log" },

@@ -2,10 +2,13 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "gpu/private.h"
 
 #define PROCESSES_MAX 4096
+#define NVIDIA 0x10de	/* as a vendor on the PCI bus */
+#define NODES_MAX 1024 /* of memory */
 
 /* v2 leaves the driver's own reserve out of "used"; older drivers only have the first call. */
 nvmlReturn_t rf_gpu_read_memory(const struct rf_gpu *g, nvmlDevice_t dev, int64_t *total, int64_t *used)
@@ -36,50 +39,140 @@ static bool is_taken(const struct rf_gpu *g, int minor)
 	return false;
 }
 
-/* "00000000:3B:00.0" is 0000:3b:00.0 in sysfs. */
-static int numa_of(const char *pci)
-{
-	char path[128], text[16];
-	unsigned domain, bus, device, function;
-	int node = -1;
+/* --- where a card is ---------------------------------------------------------------------------- */
 
-	if (sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
-		return -1;
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", domain, bus,
-		 device, function);
+bool rf_gpu_pci_address(const char *pci, char ret[RF_GPU_PCI_ADDRESS])
+{
+	unsigned domain, bus, device, function;
+
+	if (sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4 || domain > 0xffff || bus > 0xff ||
+	    device > 0x1f || function > 7)
+		return false;
+	snprintf(ret, RF_GPU_PCI_ADDRESS, "%04x:%02x:%02x.%x", domain, bus, device, function);
+	return true;
+}
+
+static bool read_sysfs(const char *address, const char *file, char *text, int size)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", address, file);
 	FILE *f = fopen(path, "re");
 	if (f == NULL)
-		return -1;
-	if (fgets(text, sizeof(text), f) != NULL)
-		node = atoi(text);
+		return false;
+	bool ok = fgets(text, size, f) != NULL;
 	fclose(f);
-	return node;
+	return ok;
 }
 
-static bool joined(const struct rf_gpu *g, size_t a, size_t b)
+/* What the kernel says of the slot; but a card that is only simulated has an address of something else, or of nothing. */
+static void read_slot(struct rf_gpu_card *c)
 {
-	int status = -1;
+	char address[RF_GPU_PCI_ADDRESS], path[64], text[16], link[256];
+	unsigned domain, bus;
 
-	return g->nvml.nvmlDeviceGetP2PStatus != NULL &&
-	       g->nvml.nvmlDeviceGetP2PStatus(g->handles[a], g->handles[b], NVML_P2P_CAPS_INDEX_NVLINK,
-					      &status) == NVML_SUCCESS &&
-	       status == NVML_P2P_STATUS_OK;
+	if (!rf_gpu_pci_address(c->pci, address) || !read_sysfs(address, "vendor", text, sizeof(text)) ||
+	    strtoul(text, NULL, 16) != NVIDIA)
+		return;
+	if (read_sysfs(address, "numa_node", text, sizeof(text)))
+		c->numa = RF_MAX(atoi(text), -1);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", address);
+	ssize_t n = readlink(path, link, sizeof(link) - 1);
+	link[RF_MAX(n, 0)] = '\0';
+	const char *root = strstr(link, "/pci");
+	if (root != NULL && sscanf(root, "/pci%4x:%2x/", &domain, &bus) == 2)
+		snprintf(c->pcie_root, sizeof(c->pcie_root), "pci%04x:%02x", domain & 0xffff, bus & 0xff);
 }
 
-/* An island: each is joined to its first card. */
-static void find_islands(struct rf_gpu *g)
+/* The only memory node the driver names as near, or -1. */
+static int near_node(const struct rf_gpu *g, nvmlDevice_t dev)
+{
+	unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = { 0 };
+	int found = -1;
+
+	if (g->nvml.nvmlDeviceGetMemoryAffinity == NULL ||
+	    g->nvml.nvmlDeviceGetMemoryAffinity(dev, RF_COUNT(nodes), nodes, NVML_AFFINITY_SCOPE_NODE) != NVML_SUCCESS)
+		return -1;
+	for (size_t i = 0; i < RF_COUNT(nodes); i++) {
+		if (nodes[i] == 0)
+			continue;
+		if (found >= 0 || (nodes[i] & (nodes[i] - 1)) != 0)
+			return -1;
+		found = (int)(i * 8 * sizeof(nodes[0])) + __builtin_ctzl(nodes[i]);
+	}
+	return found;
+}
+
+/* 1: these two are joined by NVLink, 0: they are not, -1: the driver does not say. */
+static int joined(const struct rf_gpu *g, size_t a, size_t b)
+{
+	int status = NVML_P2P_STATUS_UNKNOWN;
+
+	if (g->nvml.nvmlDeviceGetP2PStatus == NULL ||
+	    g->nvml.nvmlDeviceGetP2PStatus(g->handles[a], g->handles[b], NVML_P2P_CAPS_INDEX_NVLINK, &status) !=
+		    NVML_SUCCESS)
+		return -1;
+	if (status == NVML_P2P_STATUS_OK)
+		return 1;
+	return status >= NVML_P2P_STATUS_UNKNOWN || status == NVML_P2P_STATUS_DISABLED_BY_REGKEY ? -1 : 0;
+}
+
+static bool says_nothing(const struct rf_gpu *g, size_t card)
 {
 	for (size_t i = 0; i < g->n; i++)
-		g->cards[i].island = -1;
-	for (size_t i = 0; i < g->n; i++) {
-		for (size_t j = i + 1; g->cards[i].island < 0 && j < g->n; j++)
-			if (joined(g, i, j))
-				g->cards[i].island = (int)i;
-		for (size_t j = i + 1; g->cards[i].island == (int)i && j < g->n; j++)
-			if (g->cards[j].island < 0 && joined(g, i, j))
-				g->cards[j].island = (int)i;
-	}
+		if (i != card && joined(g, card, i) >= 0)
+			return false;
+	return g->n > 1;
 }
+
+/* Card b and all of its island become one with card a's. */
+static void join(struct rf_gpu *g, size_t a, size_t b)
+{
+	int from = RF_MAX(g->cards[a].island, g->cards[b].island), to = RF_MIN(g->cards[a].island, g->cards[b].island);
+
+	for (size_t i = 0; i < g->n; i++)
+		if (g->cards[i].island == from)
+			g->cards[i].island = to;
+}
+
+/* Whoever shares an island with nobody relies on it: it is all that can be reached over NVLink from card to card, and
+ * where the driver does not say whether two cards are joined, both are in an unknown one. */
+static void find_islands(struct rf_gpu *g)
+{
+	bool unknown[RF_GPU_CARDS_MAX] = { 0 };
+
+	for (size_t i = 0; i < g->n; i++) {
+		g->cards[i].island = (int)i;
+		unknown[i] = says_nothing(g, i); /* a card that is lost leaves the others what they are */
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		for (size_t j = i + 1; j < g->n && !unknown[i]; j++) {
+			int r = unknown[j] ? 0 : joined(g, i, j);
+
+			if (r > 0)
+				join(g, i, j);
+			else if (r < 0)
+				unknown[i] = unknown[j] = true;
+		}
+	}
+	for (size_t i = 0; i < g->n; i++)
+		if (unknown[i])
+			g->cards[i].island = -1;
+}
+
+/* A card or a driver that knows nothing of MIG is not in its mode. */
+static int64_t read_mig(const struct rf_gpu *g, nvmlDevice_t dev)
+{
+	unsigned now = 0, pending = 0;
+	nvmlReturn_t rc = g->nvml.nvmlDeviceGetMigMode ? g->nvml.nvmlDeviceGetMigMode(dev, &now, &pending) :
+							 NVML_ERROR_NOT_SUPPORTED;
+
+	if (rc == NVML_SUCCESS)
+		return now != 0;
+	return rc == NVML_ERROR_NOT_SUPPORTED ? 0 : -1;
+}
+
+/* --- cards -------------------------------------------------------------------------------------- */
 
 static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 {
@@ -104,11 +197,15 @@ static int read_card(struct rf_gpu *g, unsigned index, struct rf_err *err)
 	if (g->nvml.nvmlDeviceGetPciInfo_v3 &&
 	    g->nvml.nvmlDeviceGetPciInfo_v3(dev, &pci) == NVML_SUCCESS)
 		snprintf(c->pci, sizeof(c->pci), "%.31s", pci.busId);
-	c->numa = numa_of(c->pci);
+	c->numa = -1;
+	read_slot(c);
+	if (c->numa < 0)
+		c->numa = near_node(g, dev);
 	if (is_taken(g, (int)minor))
 		return rf_fail(err, RF_UNAVAILABLE, "card %u: another one has its minor number %u",
 			       index, minor);
 	c->index = c->minor = (int)minor;
+	g->mig[g->n] = read_mig(g, dev);
 	g->handles[g->n++] = dev;
 	return 0;
 }
@@ -227,18 +324,6 @@ static int64_t read_recovery(struct rf_gpu *g, nvmlDevice_t dev)
 	return (int64_t)v.value.uiVal;
 }
 
-/* A card or a driver that knows nothing of MIG is not in its mode. */
-static int64_t read_mig(struct rf_gpu *g, nvmlDevice_t dev)
-{
-	unsigned now = 0, pending = 0;
-	nvmlReturn_t rc = g->nvml.nvmlDeviceGetMigMode ? g->nvml.nvmlDeviceGetMigMode(dev, &now, &pending) :
-							 NVML_ERROR_NOT_SUPPORTED;
-
-	if (rc == NVML_SUCCESS)
-		return now != 0;
-	return rc == NVML_ERROR_NOT_SUPPORTED ? 0 : -1;
-}
-
 static void read_sensors(struct rf_gpu *g, nvmlDevice_t dev, struct rf_gpu_sample *s)
 {
 	const struct rf_nvml *n = &g->nvml;
@@ -284,6 +369,10 @@ void rf_gpu_sample(struct rf_gpu *g, size_t i, struct rf_gpu_sample *ret)
 	ret->ecc_uncorrected = read_ecc(g, dev, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
 	ret->recovery_action = read_recovery(g, dev);
 	ret->mig = read_mig(g, dev);
+	if (ret->mig < 0 || ret->mig == g->mig[i])
+		return;
+	g->mig[i] = ret->mig;
+	find_islands(g);
 }
 
 typedef __typeof__(&nvmlDeviceGetComputeRunningProcesses_v3) list_fn;
@@ -324,8 +413,8 @@ static void add_processes(const nvmlProcessInfo_t *in, unsigned n_in, struct rf_
 int rf_gpu_processes(struct rf_gpu *g, size_t i, struct rf_arena *a, struct rf_gpu_process **ret,
 		     size_t *ret_n, struct rf_err *err)
 {
-	nvmlProcessInfo_t *compute = NULL, *graphics = NULL;
-	unsigned n_compute = 0, n_graphics = 0;
+	nvmlProcessInfo_t *compute = NULL, *graphics = NULL, *mps = NULL;
+	unsigned n_compute = 0, n_graphics = 0, n_mps = 0;
 
 	rf_assert(i < g->n);
 	nvmlReturn_t rc = list_processes(g->nvml.nvmlDeviceGetComputeRunningProcesses_v3,
@@ -337,10 +426,15 @@ int rf_gpu_processes(struct rf_gpu *g, size_t i, struct rf_arena *a, struct rf_g
 	    list_processes(g->nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, g->handles[i], a,
 			   &graphics, &n_graphics) != NVML_SUCCESS)
 		n_graphics = 0; /* many cards have no graphics at all */
-	*ret = rf_arena_array(a, struct rf_gpu_process, n_compute + n_graphics + 1);
+	if (g->nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3 &&
+	    list_processes(g->nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, g->handles[i], a, &mps, &n_mps) !=
+		    NVML_SUCCESS)
+		n_mps = 0;
+	*ret = rf_arena_array(a, struct rf_gpu_process, n_compute + n_graphics + n_mps + 1);
 	*ret_n = 0;
 	add_processes(compute, n_compute, *ret, ret_n);
 	add_processes(graphics, n_graphics, *ret, ret_n);
+	add_processes(mps, n_mps, *ret, ret_n);
 	return 0;
 }
 

@@ -21,8 +21,11 @@ struct rf_gpu_card {
 	char name[96]; /* "NVIDIA H200" */
 	char pci[32];  /* "00000000:3B:00.0" */
 	int64_t memory_bytes;
-	int island; /* cards with the same are joined by NVLink; -1: to no other */
-	int numa;   /* memory node it is near to; -1: not known */
+	char pcie_root[16]; /* "pci0000:3a"; empty: not known */
+	/* Cards with the same are joined by NVLink, each to at least one of the others; nobody else's number: to none.
+	 * -1: not known. Read again when a card's MIG mode changes, as in that mode a card is joined to none. */
+	int island;
+	int numa; /* memory node it is near to; -1: not known */
 };
 
 /* What changes. -1: the card or the driver does not say. */
@@ -48,12 +51,16 @@ struct rf_gpu_process {
 int rf_gpu_open(const char *lib_dir, struct rf_gpu **ret, struct rf_err *err);
 void rf_gpu_free(struct rf_gpu *g); /* NULL is fine */
 
+/* "00000000:3B:00.0", as NVML has it, is "0000:3b:00.0" everywhere else. */
+#define RF_GPU_PCI_ADDRESS 16
+bool rf_gpu_pci_address(const char *pci, char ret[RF_GPU_PCI_ADDRESS]);
+
 size_t rf_gpu_count(const struct rf_gpu *g);
 const struct rf_gpu_card *rf_gpu_card(const struct rf_gpu *g, size_t i);
 const char *rf_gpu_driver_version(const struct rf_gpu *g);
 
 void rf_gpu_sample(struct rf_gpu *g, size_t i, struct rf_gpu_sample *ret);
-/* Compute and graphics processes, each pid once. RF_UNAVAILABLE if the card is lost: then nobody
+/* Compute and graphics processes and clients of MPS, each pid once. RF_UNAVAILABLE if the card is lost: then nobody
  * knows who is on it. */
 int rf_gpu_processes(struct rf_gpu *g, size_t i, struct rf_arena *a, struct rf_gpu_process **ret,
 		     size_t *ret_n, struct rf_err *err);

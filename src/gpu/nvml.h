@@ -22,8 +22,10 @@
 	X(nvmlSystemGetDriverVersion)                                                              \
 	X(nvmlDeviceGetPciInfo_v3)                                                                 \
 	X(nvmlDeviceGetP2PStatus)                                                                  \
+	X(nvmlDeviceGetMemoryAffinity)                                                             \
 	X(nvmlDeviceGetMemoryInfo_v2)                                                              \
 	X(nvmlDeviceGetGraphicsRunningProcesses_v3)                                                \
+	X(nvmlDeviceGetMPSComputeRunningProcesses_v3)                                              \
 	X(nvmlDeviceGetUtilizationRates)                                                           \
 	X(nvmlDeviceGetTemperature)                                                                \
 	X(nvmlDeviceGetPowerUsage)                                                                 \

@@ -10,6 +10,7 @@ struct rf_gpu {
 	size_t n;
 	struct rf_gpu_card cards[RF_GPU_CARDS_MAX];
 	nvmlDevice_t handles[RF_GPU_CARDS_MAX];
+	int64_t mig[RF_GPU_CARDS_MAX]; /* when the islands were read */
 	nvmlEventSet_t events; /* NULL: the driver delivers none */
 	char driver[NVML_SYSTEM_VERSION_BUFFER_SIZE];
 };

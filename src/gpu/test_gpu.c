@@ -46,6 +46,53 @@ static void cards_are_read_and_a_broken_one_hides_no_other(void **state)
 	rf_gpu_free(g);
 }
 
+/* What islands and memory nodes this machine has, a word. */
+static void expect_places(const char *links, const char *numa, const char *mig, const char *islands, const char *nodes)
+{
+	struct rf_gpu_sample s;
+	struct rf_gpu *g;
+
+	setenv("RF_FAKE_LINKS", links, 1);
+	setenv("RF_FAKE_NUMA", numa, 1);
+	setenv("RF_FAKE_MIG", mig, 1);
+	g = open_fake();
+	assert_int_equal(rf_gpu_count(g), 6);
+	unsetenv("RF_FAKE_MIG"); /* a mode that changes meanwhile is seen with the next sample */
+	for (size_t i = 0; i < 6; i++)
+		rf_gpu_sample(g, i, &s);
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(rf_gpu_card(g, i)->island, islands[i] == '?' ? -1 : islands[i] - '0');
+		assert_int_equal(rf_gpu_card(g, i)->numa, nodes[i] == '?' ? -1 : nodes[i] - '0');
+		assert_string_equal(rf_gpu_card(g, i)->pcie_root, "");
+	}
+	rf_gpu_free(g);
+	unsetenv("RF_FAKE_LINKS");
+	unsetenv("RF_FAKE_NUMA");
+}
+
+static void islands_are_all_that_can_be_reached(void **state)
+{
+	expect_places("", "", "", "012345", "??????"); /* joined to none, and nobody says where they are */
+	expect_places("01 23 45", "aaabbb", "", "002244", "000111");
+	expect_places("05 12 25", "aacb-b", "", "000340", "0021?1"); /* 1 and 0 over 2 and 5 */
+	expect_places("01 12 34!", "", "", "000??5", "??????");
+	expect_places("01 12 4", "", "", "0003?5", "??????"); /* a lost one leaves the others what they are */
+	expect_places("01 12", "", "01", "000345", "??????"); /* MIG was switched off under the agent */
+}
+
+static void pci_addresses_are_as_others_have_them(void **state)
+{
+	char a[RF_GPU_PCI_ADDRESS];
+
+	(void)state;
+	assert_true(rf_gpu_pci_address("00000000:3B:00.0", a));
+	assert_string_equal(a, "0000:3b:00.0");
+	assert_true(rf_gpu_pci_address("0000ffff:FF:1f.7", a));
+	assert_string_equal(a, "ffff:ff:1f.7");
+	assert_false(rf_gpu_pci_address("00010000:3B:00.0", a));
+	assert_false(rf_gpu_pci_address("", a));
+}
+
 static void what_a_driver_does_not_say_is_minus_one(void **state)
 {
 	struct rf_gpu *g = open_fake();
@@ -74,7 +121,10 @@ static void a_long_process_list_is_read_whole_and_each_pid_once(void **state)
 
 	(void)state;
 	assert_int_equal(rf_gpu_processes(g, 0, &a, &p, &n, &err), 0);
-	assert_int_equal(n, 100); /* 100 compute, of which one draws too */
+	assert_int_equal(n, 101); /* 100 compute, of which one draws too and one is a client of MPS; and another client */
+	assert_int_equal(p[8].pid, 1008);
+	assert_int_equal(p[8].bytes, 200);
+	assert_int_equal(p[100].pid, 4242);
 	assert_int_equal(p[7].pid, 1007);
 	assert_int_equal(p[7].bytes, 70);
 	assert_int_equal(rf_gpu_processes(g, 1, &a, &p, &n, &err), -RF_UNAVAILABLE);
@@ -157,6 +207,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_machine_without_driver_has_no_cards_and_a_reason),
 		cmocka_unit_test(cards_are_read_and_a_broken_one_hides_no_other),
+		cmocka_unit_test(islands_are_all_that_can_be_reached),
+		cmocka_unit_test(pci_addresses_are_as_others_have_them),
 		cmocka_unit_test(what_a_driver_does_not_say_is_minus_one),
 		cmocka_unit_test(a_long_process_list_is_read_whole_and_each_pid_once),
 		cmocka_unit_test(an_xid_is_delivered_once_with_its_card),

@@ -10,6 +10,7 @@
 #include "net/http.h"
 #include "node/cards.h"
 #include "node/claim.h"
+#include "node/mps.h"
 #include "node/node.h"
 #include "node/shim.h"
 #include "node/state.h"
@@ -36,6 +37,9 @@ struct rf_agent {
 	struct rf_informer *pods, *claims;
 
 	struct rf_cards cards;
+	struct rf_mps *mps;
+	bool mps_wanted, mps_can; /* is this node in a pool that shares by MPS, and is there a daemon? As last seen */
+	int64_t mps_since_ms;	  /* since when */
 	struct rf_buf slice_sent; /* what was published last */
 	bool node_registered;
 	int64_t node_told_ms; /* when the Node's status was last written */
@@ -87,6 +91,7 @@ struct rf_container {
 	struct rf_follow *follow; /* the shim being watched */
 	bool lost;		  /* its shim died; being cleaned up */
 	struct rf_grant grant;
+	bool mps; /* shares its card by MPS */
 	struct rf_fence_post *fence;
 	pid_t suspects[16]; /* on a card at the last look and unknown to the fence */
 	size_t n_suspects;
@@ -146,6 +151,7 @@ bool rf_worker_holds(const struct rf_worker *w, int index); /* the card gpu-<ind
 int rf_worker_prepare(struct rf_worker *w, struct rf_err *err);
 int rf_worker_drop_claim(struct rf_worker *w, struct rf_err *err); /* the finalizer */
 int rf_container_bundle(struct rf_container *c, struct rf_err *err);
+int rf_agent_read_sharing(struct rf_agent *g, bool *ret_mps, struct rf_err *err); /* of this node */
 
 /* container.c */
 void rf_container_adopt(struct rf_container *c);
@@ -189,6 +195,8 @@ void rf_agent_heartbeat(struct rf_agent *g);
 
 /* watch.c */
 void rf_agent_watch_caps(struct rf_agent *g);
+/* Ends the containers whose MPS daemon has died. */
+void rf_agent_watch_mps(struct rf_agent *g);
 /* Processes on a card that are not this pod's, or that are (mine). */
 int rf_agent_strangers(struct rf_agent *g, size_t position, struct rf_str uid, bool mine,
 		       size_t *ret_n, struct rf_err *err);

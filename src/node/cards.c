@@ -264,6 +264,24 @@ static struct rf_json *taints_of(struct rf_arena *a, const struct rf_card_health
 	return list;
 }
 
+/* Where it is in the machine: for ringfence's own scheduler, and by the names that all DRA drivers use. What is not known
+ * is not said, and then the card counts as beside all others. */
+static void set_place(struct rf_arena *a, struct rf_json *attributes, const struct rf_gpu_card *card)
+{
+	char address[RF_GPU_PCI_ADDRESS];
+
+	if (card->island >= 0)
+		rf_json_set(a, attributes, RF_LIT("nvlinkIsland"), rf_json_make(a, "{'int':%d}", card->island));
+	if (card->numa >= 0) {
+		rf_json_set(a, attributes, RF_LIT("numaNode"), rf_json_make(a, "{'int':%d}", card->numa));
+		rf_json_set(a, attributes, RF_LIT("resource.kubernetes.io/numaNode"), rf_json_make(a, "{'int':%d}", card->numa));
+	}
+	if (rf_gpu_pci_address(card->pci, address))
+		rf_json_set(a, attributes, RF_LIT("resource.kubernetes.io/pciBusID"), rf_json_make(a, "{'string':%s}", address));
+	if (card->pcie_root[0] != '\0')
+		rf_json_set(a, attributes, RF_LIT("resource.kubernetes.io/pcieRoot"), rf_json_make(a, "{'string':%s}", card->pcie_root));
+}
+
 static struct rf_json *device_of(struct rf_arena *a, const struct rf_cards *c, size_t i)
 {
 	const struct rf_gpu_card *card = rf_gpu_card(c->gpu, i);
@@ -280,11 +298,7 @@ static struct rf_json *device_of(struct rf_arena *a, const struct rf_cards *c, s
 	struct rf_json *taints = taints_of(a, &c->health[i]);
 	struct rf_json *attributes = rf_json_at(d, "attributes");
 
-	if (card->island >= 0)
-		rf_json_set(a, attributes, RF_LIT("nvlinkIsland"),
-			    rf_json_make(a, "{'int':%d}", card->island));
-	if (card->numa >= 0)
-		rf_json_set(a, attributes, RF_LIT("numaNode"), rf_json_make(a, "{'int':%d}", card->numa));
+	set_place(a, attributes, card);
 	if (c->health[i].sliced)
 		rf_json_set(a, attributes, RF_LIT("migMode"), rf_json_make(a, "{'string':'enabled'}"));
 	if (rf_json_len(taints) > 0)

@@ -18,6 +18,7 @@ struct rf_card_health {
 	int64_t last_xid;
 	struct rf_gpu_sample sample;
 	int64_t context_bytes; /* what a context takes, as measured or by the model; 0: not known */
+	int64_t mps_context_bytes; /* of a client of MPS; 0: not known */
 	bool measured;	       /* or not to be had */
 	bool measuring;
 	bool sliced; /* in MIG mode: slices only */
@@ -73,8 +74,9 @@ void rf_cards_measure(struct rf_cards *c, bool (*held)(void *ctx, int index), vo
 bool rf_cards_measured(struct rf_cards *c);
 /* RF_UNAVAILABLE while a context of ours is, or soon will be, on the card. */
 int rf_card_check_measured(struct rf_cards *c, int index, struct rf_err *err);
-/* What a context takes; 0: not known. It does not change while somebody holds the card. */
-int64_t rf_card_context(const struct rf_cards *c, int index);
+/* What a context takes; 0: not known. It does not change while somebody holds the card. A client of MPS, of which that
+ * was never measured, counts as any other: that is the more. */
+int64_t rf_card_context(const struct rf_cards *c, int index, bool mps);
 /* How much more than its cap a container may hold on the card, as the driver counts: what the driver takes
  * for itself and the fence does not see. */
 int64_t rf_card_allowance(const struct rf_cards *c, int index, int64_t cap);

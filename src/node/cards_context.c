@@ -117,6 +117,7 @@ void rf_cards_contexts_load(struct rf_cards *c)
 
 		h->context_bytes =
 			rf_gpu_context_recall(dir, card, rf_gpu_driver_version(c->gpu), false);
+		h->mps_context_bytes = rf_gpu_context_recall(dir, card, rf_gpu_driver_version(c->gpu), true);
 		h->measured = h->context_bytes > 0 || h->sliced; /* slices have no cap to count it in */
 		if (h->context_bytes <= 0)
 			h->context_bytes = rf_gpu_context_guess(card);
@@ -214,15 +215,17 @@ int rf_card_check_measured(struct rf_cards *c, int index, struct rf_err *err)
 		       index);
 }
 
-int64_t rf_card_context(const struct rf_cards *c, int index)
+int64_t rf_card_context(const struct rf_cards *c, int index, bool mps)
 {
 	const struct rf_card_health *h = health_of(c, index);
 
-	return h != NULL ? h->context_bytes : 0;
+	if (h == NULL)
+		return 0;
+	return mps && h->mps_context_bytes > 0 ? h->mps_context_bytes : h->context_bytes;
 }
 
 int64_t rf_card_allowance(const struct rf_cards *c, int index, int64_t cap)
 {
-	return rf_card_context(c, index) > 0 ? ALLOWANCE_MIN + cap / 100 * ALLOWANCE_PERCENT
+	return rf_card_context(c, index, false) > 0 ? ALLOWANCE_MIN + cap / 100 * ALLOWANCE_PERCENT
 					     : ALLOWANCE_UNKNOWN;
 }

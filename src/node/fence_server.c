@@ -32,13 +32,15 @@ struct rf_fence_card rf_fence_card_of(const struct rf_cards *c, size_t position,
 				      const struct rf_fence_terms *terms)
 {
 	const struct rf_gpu_card *card = rf_gpu_card(c->gpu, position);
+	bool share = !grant->whole && !grant->sliced;
 	struct rf_fence_card f = {
 		.memory_bytes = (uint64_t)grant->cards[i].memory_bytes,
-		.context_bytes = (uint64_t)rf_card_context(c, card->index),
+		.context_bytes = (uint64_t)rf_card_context(c, card->index, terms->mps && share),
 		.compute_milli = (uint32_t)grant->cards[i].compute_milli,
 		.priority = terms->priority,
 		/* A whole card is nobody else's, nor is a slice: there is nothing to arbitrate. */
-		.burst = terms->burst && !grant->whole && !grant->sliced
+		.burst = terms->burst && share,
+		.spatial = terms->mps && share
 	};
 
 	snprintf(f.uuid, sizeof(f.uuid), "%s", slice != NULL ? slice->gpu.uuid : card->uuid);

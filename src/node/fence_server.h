@@ -12,6 +12,7 @@
 struct rf_fence_terms {
 	bool burst;	  /* annotation ringfence.io/burst */
 	int32_t priority; /* spec.priority, from -100 to 100 */
+	bool mps;	  /* its share is had by MPS; not the pod's to say */
 };
 struct rf_fence_terms rf_fence_terms_of(const struct rf_json *pod);
 /* Card i of a grant, which is the machine's card at position; slice: of it, if that was granted, else NULL. */

@@ -21,6 +21,7 @@ int rf_container_fence(struct rf_container *c, struct rf_err *err)
 	const struct rf_slice *slice;
 	size_t position;
 
+	terms.mps = c->mps;
 	if (c->fence != NULL || c->grant.n == 0)
 		return 0;
 	if (g->fence_lib == NULL)

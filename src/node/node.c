@@ -172,6 +172,7 @@ static void on_tick(uv_timer_t *t)
 
 	rf_cards_poll(&g->cards);
 	rf_agent_watch_caps(g);
+	rf_agent_watch_mps(g);
 	measure_contexts(g);
 	if (!g->node_registered && rf_agent_register(g, &err) < 0)
 		rf_warn("%s; will be tried again", err.msg);
@@ -325,6 +326,16 @@ static void raise_files(struct rf_agent *g)
 		rf_warn("open files: the limit stays as it is: %s", strerror(errno));
 }
 
+/* With simulated cards a stand-in is beside the simulated driver. */
+static void open_mps(struct rf_agent *g)
+{
+	struct rf_mps_opts o = { .dir = rf_fs_path(&g->arena, "%s/mps", g->data_dir), .program = g->opts->mps_control };
+
+	if (o.program == NULL && g->opts->sim_dir != NULL && g->opts->driver_lib_dir != NULL)
+		o.program = rf_fs_path(&g->arena, "%s/" RF_MPS_PROGRAM, g->opts->driver_lib_dir);
+	g->mps = rf_mps_open(&o);
+}
+
 static int begin(struct rf_agent *g, const struct rf_node_opts *opts, struct rf_err *err)
 {
 	if (resolve_options(g, opts, err) < 0 || open_data(g, err) < 0 || connect_api(g, err) < 0)
@@ -337,6 +348,7 @@ static int begin(struct rf_agent *g, const struct rf_node_opts *opts, struct rf_
 	g->cards.on_fault = rf_agent_card_failed;
 	g->cards.ctx = g;
 	rf_cards_open(&g->cards, g->opts->sim_dir, g->opts->driver_lib_dir, g->data_dir);
+	open_mps(g);
 	if (rf_agent_serve(g, err) < 0 || follow_api(g, err) < 0)
 		return -err->code;
 	return 0;
@@ -424,6 +436,7 @@ static void end(struct rf_agent *g)
 	rf_kube_free(g->kube);
 	rf_tls_free(g->tls);
 	rf_cards_close(&g->cards);
+	rf_mps_close(g->mps);
 	rf_buf_done(&g->slice_sent);
 	rf_map_done(&g->workers);
 	rf_arena_done(&g->arena);

@@ -18,6 +18,7 @@ struct rf_node_opts {
 	const char *images_dir;	 /* OCI bundles, one folder per image name, or NULL */
 	const char *pki_dir;  /* ca.crt and ca.key: the serving certificate is issued from them */
 	const char *self_exe; /* this program: runs `shim` */
+	const char *mps_control; /* the MPS control daemon, or NULL: the driver's; with simulated cards a stand-in */
 };
 
 /* Runs until SIGTERM or SIGINT. Prints "node ready" on stdout once the Node is registered, its

@@ -8,6 +8,7 @@
 
 #define RF_NOBODY 65534	   /* who a container runs as if the pod does not say */
 #define RF_SYSTEM_IDS 1000 /* below: the machine's own accounts and groups */
+#define RF_MPS_MOUNT "/ringfence/mps" /* CUDA_MPS_PIPE_DIRECTORY */
 
 /* One entry of the root folder. */
 struct rf_oci_top {
@@ -38,6 +39,7 @@ struct rf_oci_gpu {
 	size_t n_minors;
 	struct rf_str visible; /* slices: their UUIDs, for CUDA_VISIBLE_DEVICES; else empty */
 	const char *sim_caps;  /* simulated slices: the file that says which; or NULL */
+	const char *mps_dir;   /* of its MPS daemon, for its programs; or NULL */
 	const struct rf_oci_device
 		*devices; /* real cards: their nodes and the driver's control nodes */
 	size_t n_devices;

@@ -100,6 +100,8 @@ static void push_gpu(struct rf_arena *a, struct rf_json *mounts, const struct rf
 {
 	push_bind(a, mounts, rf_str(g->run_dir), RF_LIT("/ringfence/run"), true);
 	push_bind(a, mounts, rf_str(g->fence_lib), RF_LIT("/ringfence/lib/libringfence.so"), true);
+	if (g->mps_dir != NULL)
+		push_bind(a, mounts, rf_str(g->mps_dir), RF_LIT(RF_MPS_MOUNT), true);
 	if (g->driver_lib_dir != NULL) {
 		static const char *const libs[] = { "libcuda.so.1", "libnvidia-ml.so.1" };
 

@@ -203,6 +203,8 @@ static void put_own_env(struct env *e, const struct rf_oci_ask *ask)
 	put(e, RF_LIT("LD_PRELOAD"), RF_LIT("/ringfence/lib/libringfence.so"));
 	if (ask->gpu->sim_dir != NULL)
 		put(e, RF_LIT("RINGFENCE_SIM"), RF_LIT("/ringfence/dev"));
+	if (ask->gpu->mps_dir != NULL)
+		put(e, RF_LIT("CUDA_MPS_PIPE_DIRECTORY"), RF_LIT(RF_MPS_MOUNT));
 	if (ask->gpu->visible.n > 0) /* else CUDA takes the first of several */
 		put(e, RF_LIT("CUDA_VISIBLE_DEVICES"), ask->gpu->visible);
 }

@@ -115,7 +115,7 @@ static void sweep_claims(struct rf_agent *g)
 			continue;
 		/* Its slices first: what no claim holds is free to be given. */
 		if (rf_cgroup_count(&a, rf_cgroup_path(&a, g->instance, uid, RF_STR_EMPTY)) == 0 &&
-		    rf_slices_drop(&g->cards, uid, NULL) == 0)
+		    rf_slices_drop(&g->cards, uid, NULL) == 0 && rf_mps_leave(g->mps, uid, NULL) == 0)
 			release(g, claim);
 	}
 }
@@ -139,4 +139,5 @@ void rf_agent_sweep(struct rf_agent *g)
 		g->orphans_swept = sweep_pods(g);
 	sweep_claims(g);
 	rf_slices_sweep(&g->cards, is_wanted, g);
+	rf_mps_sweep(g->mps, is_wanted, g);
 }

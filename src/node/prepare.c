@@ -14,6 +14,7 @@
 #include "node/image.h"
 #include "node/oci.h"
 #include "node/podenv.h"
+#include "node/sharing.h"
 #include "node/volume.h"
 #include "tenant/tenant.h"
 
@@ -97,6 +98,77 @@ static int make_slices(struct rf_worker *w, const struct rf_container *c, struct
 	return 0;
 }
 
+/* --- MPS ------------------------------------------------------------------------------------- */
+
+static int get_any(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_json **ret, struct rf_err *err)
+{
+	struct rf_agent *g = ctx;
+
+	return rf_kube_get(g->kube, a, path, ret, err);
+}
+
+int rf_agent_read_sharing(struct rf_agent *g, bool *ret_mps, struct rf_err *err)
+{
+	struct rf_sharing_source source = { get_any, g };
+
+	return rf_sharing_of_node(&source, g->name, ret_mps, err);
+}
+
+static bool is_share(const struct rf_container *c)
+{
+	return c->grant.n > 0 && !c->grant.whole && !c->grant.sliced;
+}
+
+/* What runs keeps what it has, whatever became of its pool; an agent that takes it over finds it written down. */
+static bool is_settled(const struct rf_worker *w, bool *ret_mps)
+{
+	bool started = false;
+
+	*ret_mps = true;
+	for (size_t i = 0; i < w->n_containers; i++) {
+		const struct rf_container *c = &w->containers[i];
+
+		if (!is_share(c))
+			continue;
+		started = started || c->started;
+		*ret_mps = *ret_mps && rf_mps_has(w->agent->mps, c->grant.cards[0].index, rf_str(w->uid));
+	}
+	return started || *ret_mps;
+}
+
+static int join_mps(struct rf_container *c, struct rf_str domain, struct rf_err *err)
+{
+	struct rf_agent *g = c->worker->agent;
+	size_t position;
+
+	if (c->grant.n != 1)
+		return rf_fail(err, RF_UNSUPPORTED, "container %s: MPS shares one card, not %zu", c->name, c->grant.n);
+	if (!rf_card_ok(&g->cards, c->grant.cards[0].index, &position, err) ||
+	    rf_mps_join(g->mps, rf_gpu_card(g->cards.gpu, position), domain, rf_str(c->worker->uid), err) < 0)
+		return rf_wrap(err, "container %s", c->name);
+	c->mps = true;
+	return 0;
+}
+
+static int prepare_mps(struct rf_worker *w, struct rf_err *err)
+{
+	struct rf_sharing_source source = { get_any, w->agent };
+	struct rf_sharing sharing = { .mps = false };
+	bool any = false;
+
+	for (size_t i = 0; i < w->n_containers; i++)
+		any = any || is_share(&w->containers[i]);
+	if (!any)
+		return 0;
+	if (!is_settled(w, &sharing.mps) &&
+	    rf_sharing_of_tenant(&source, w->agent->name, rf_str(w->tenant), &sharing, err) < 0)
+		return -err->code;
+	for (size_t i = 0; sharing.mps && i < w->n_containers; i++)
+		if (is_share(&w->containers[i]) && join_mps(&w->containers[i], rf_str(sharing.domain), err) < 0)
+			return -err->code;
+	return 0;
+}
+
 static int prepare_claim(struct rf_worker *w, struct rf_err *err)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -108,7 +180,7 @@ static int prepare_claim(struct rf_worker *w, struct rf_err *err)
 	if (w->tenant[0] == '\0')
 		snprintf(w->tenant, sizeof(w->tenant), "%.*s",
 			 RF_STR(rf_kube_annotation(claim, RF_TENANT_LABEL)));
-	if (rf_claim_hold(w->agent->kube, claim, err) < 0 || take_grants(w, claim, err) < 0)
+	if (rf_claim_hold(w->agent->kube, claim, err) < 0 || take_grants(w, claim, err) < 0 || prepare_mps(w, err) < 0)
 		return -err->code;
 	for (size_t i = 0; i < w->n_containers; i++)
 		if (make_slices(w, &w->containers[i], err) < 0 || rf_container_fence(&w->containers[i], err) < 0)
@@ -323,6 +395,11 @@ static int make_gpu(struct rf_arena *a, struct rf_container *c, struct rf_oci_gp
 				    .n_minors = c->grant.n };
 	if (c->grant.sliced && make_slices_known(a, c, minors, gpu, err) < 0)
 		return -err->code;
+	if (c->mps) { /* its daemon may have died since */
+		if (join_mps(c, RF_STR_EMPTY, err) < 0)
+			return -err->code;
+		gpu->mps_dir = rf_mps_client_dir(a, g->mps, c->grant.cards[0].index);
+	}
 	return g->opts->sim_dir != NULL ? 0 : find_devices(a, c, minors, gpu, err);
 }
 

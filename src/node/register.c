@@ -93,12 +93,27 @@ static struct rf_json *capacity(struct rf_arena *a, const struct rf_agent *g, bo
 			    rf_arena_printf(a, "%zu", cards));
 }
 
+/* Only where the node's pool wants it. A merge patch replaces the list, so it goes when the pool does not any more. */
+static void add_mps(struct rf_arena *a, const struct rf_agent *g, struct rf_json *list, struct rf_str now)
+{
+	struct rf_err err = RF_ERR_INIT;
+	bool can = rf_mps_check_program(g->mps, &err) == 0;
+
+	if (g->mps_wanted)
+		rf_json_push(a, list,
+			     rf_json_make(a,
+					  "{'type':'MPSReady','status':%s,'reason':%s,'message':%s,"
+					  "'lastHeartbeatTime':%S,'lastTransitionTime':%S}",
+					  can ? "True" : "False", can ? "DaemonFound" : "DaemonMissing", can ? "" : err.msg,
+					  now, rf_time_format(a, g->mps_since_ms)));
+}
+
 static struct rf_json *conditions(struct rf_arena *a, const struct rf_agent *g, int64_t ready_since)
 {
 	struct rf_str now = rf_time_format(a, rf_agent_now()),
 		      since = rf_time_format(a, ready_since);
 
-	return rf_json_make(
+	struct rf_json *list = rf_json_make(
 		a,
 		"[{'type':'Ready','status':'True','reason':'AgentReady','message':%S,"
 		"'lastHeartbeatTime':%S,'lastTransitionTime':%S},"
@@ -109,6 +124,8 @@ static struct rf_json *conditions(struct rf_arena *a, const struct rf_agent *g, 
 		g->cards.gpu ? rf_arena_printf(a, "%zu cards", rf_gpu_count(g->cards.gpu))
 		       : rf_arena_printf(a, "no cards: %s", g->cards.no_gpu),
 		now, since, now, since, now, since);
+	add_mps(a, g, list, now);
+	return list;
 }
 
 static struct rf_json *labels(struct rf_arena *a, const struct rf_agent *g)
@@ -191,6 +208,23 @@ int rf_agent_register(struct rf_agent *g, struct rf_err *err)
 	return 0;
 }
 
+/* A change of the pool, or of what is installed, is told with the next status. */
+static void look_at_pool(struct rf_agent *g)
+{
+	struct rf_err err = RF_ERR_INIT;
+	bool wanted = g->mps_wanted, can = rf_mps_check_program(g->mps, &err) == 0;
+
+	(void)rf_agent_read_sharing(g, &wanted, NULL);
+	if (wanted == g->mps_wanted && can == g->mps_can)
+		return;
+	if (wanted && !can)
+		rf_warn("%s", err.msg);
+	g->mps_wanted = wanted;
+	g->mps_can = can;
+	g->mps_since_ms = rf_agent_now();
+	g->node_told_ms = 0;
+}
+
 void rf_agent_heartbeat(struct rf_agent *g)
 {
 	struct rf_err err = RF_ERR_INIT;
@@ -198,6 +232,7 @@ void rf_agent_heartbeat(struct rf_agent *g)
 
 	if (!g->node_registered)
 		return;
+	look_at_pool(g);
 	rc = renew_lease(g, &err);
 	if (rc == 0 && rf_agent_now() - g->node_told_ms >= NODE_STATUS_EVERY_MS)
 		rc = send_status(g, &err);

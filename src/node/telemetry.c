@@ -59,6 +59,7 @@ void rf_agent_metrics(struct rf_agent *g, struct rf_buf *out)
 
 	rf_metrics_init(&p.m, &a);
 	rf_cards_metrics(&p.m, &g->cards, g->name);
+	rf_mps_metrics(&p.m, g->mps, g->name);
 	pods(&p);
 	rf_metrics_process(&p.m);
 	rf_metrics_write(&p.m, out);

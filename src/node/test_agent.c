@@ -368,10 +368,10 @@ static void the_driver_may_take_a_little_beside_the_cap(void **state RF_UNUSED)
 
 	assert_int_equal(rf_gpu_open(FAKE_NVML_DIR, &c.gpu, &err), 0);
 	c.health[0].context_bytes = 524 * mib;
-	assert_int_equal(rf_card_context(&c, 10), 524 * mib);
+	assert_int_equal(rf_card_context(&c, 10, false), 524 * mib);
 	assert_int_equal(rf_card_allowance(&c, 10, 100 * 1024 * mib), (256 + 3 * 1024) * mib);
 	/* Where nobody knows what a context takes, fences do not count it. */
-	assert_int_equal(rf_card_context(&c, 12), 0);
+	assert_int_equal(rf_card_context(&c, 12, false), 0);
 	assert_int_equal(rf_card_allowance(&c, 12, 100 * 1024 * mib), 1024 * mib);
 	/* A card is not given away with a context of ours on it. */
 	assert_int_equal(rf_card_check_measured(&c, 10, &err), 0);

@@ -186,6 +186,34 @@ static void slices_are_named_and_their_card_is_mounted_once(void **state)
 	assert_true(has_env(c, "CUDA_VISIBLE_DEVICES=MIG-1,MIG-2"));
 }
 
+static void a_client_of_mps_gets_its_daemons_folder_and_cannot_name_another(void **state)
+{
+	struct box *b = *state;
+	static const int minors[] = { 3 };
+	struct rf_oci_gpu gpu = { .run_dir = "/data/run",
+				  .fence_lib = "/lib/libringfence.so",
+				  .driver_lib_dir = "/sim/lib",
+				  .sim_dir = "/sim",
+				  .minors = minors,
+				  .n_minors = 1,
+				  .mps_dir = "/data/mps/3/client" };
+	rf_auto(buf) text = RF_BUF_INIT;
+
+	b->ask.gpu = &gpu;
+	b->ask.env = rf_json_make(&b->a, "[{'name':'CUDA_MPS_PIPE_DIRECTORY','value':'/x'},"
+					 "{'name':'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE','value':'100'}]");
+	struct rf_json *c = config_of(b);
+	const struct rf_json *m = mount_at(c, "/ringfence/mps");
+	assert_string_equal(rf_json_str_at(m, "source").p, "/data/mps/3/client");
+	assert_true(rf_str_is(rf_json_str(rf_json_item(rf_json_at(m, "options"), 1)), "ro"));
+	assert_true(has_env(c, "CUDA_MPS_PIPE_DIRECTORY=/ringfence/mps"));
+	gpu.mps_dir = NULL;
+	c = config_of(b);
+	assert_null(mount_at(c, "/ringfence/mps"));
+	rf_json_write(&text, rf_json_at(c, "process", "env"));
+	assert_null(strstr(text.p, "CUDA_MPS"));
+}
+
 static void real_cards_are_device_nodes_without_mknod(void **state)
 {
 	struct box *b = *state;
@@ -712,6 +740,7 @@ int main(void)
 		TEST(without_a_claim_nothing_of_a_card_shows),
 		TEST(simulated_cards_are_bound_one_by_one),
 		TEST(slices_are_named_and_their_card_is_mounted_once),
+		TEST(a_client_of_mps_gets_its_daemons_folder_and_cannot_name_another),
 		TEST(real_cards_are_device_nodes_without_mknod),
 		TEST(what_steers_the_fence_is_never_the_tenants),
 		TEST(root_and_the_machines_own_groups_are_refused),

@@ -183,6 +183,21 @@ static void a_slice_is_made_exactly_where_it_was_placed(void **state)
 	assert_int_equal(instances(NULL), 2);
 }
 
+/* As ringfence's own scheduler reads it, and as any other does. */
+static void a_card_says_where_it_is(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		const struct rf_json *d = device(i), *at = rf_json_at(d, "attributes");
+
+		assert_int_equal(rf_json_int(rf_json_at(at, "numaNode", "int"), -1), 0);
+		assert_int_equal(rf_json_int(rf_json_at(at, "resource.kubernetes.io/numaNode", "int"), -1), 0);
+		assert_int_equal(rf_json_int(rf_json_at(at, "nvlinkIsland", "int"), -1), (int)i); /* MIG: joined to none */
+		assert_memory_equal(rf_json_str_at(at, "resource.kubernetes.io/pciBusID", "string").p, "0000:", 5);
+		assert_null(rf_json_at(at, "resource.kubernetes.io/pcieRoot")); /* of a card that is not really there */
+	}
+}
+
 static void making_it_again_changes_nothing(void **state)
 {
 	char uuid[64];
@@ -483,6 +498,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_slice_is_made_exactly_where_it_was_placed),
+		TEST(a_card_says_where_it_is),
 		TEST(making_it_again_changes_nothing),
 		TEST(what_cannot_be_made_is_refused_with_a_reason),
 		TEST(others_instances_are_in_the_way_and_stay),

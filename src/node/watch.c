@@ -6,6 +6,7 @@
 #include "fence/ledger.h"
 #include "node/agent.h"
 #include "node/cgroup.h"
+#include "tenant/tenant.h"
 
 static void end_container(struct rf_container *c, const char *reason, const char *message)
 {
@@ -146,6 +147,36 @@ int rf_agent_strangers(struct rf_agent *g, size_t position, struct rf_str uid, b
 	}
 	*ret_n = count;
 	return 0;
+}
+
+/* Also of a pod that this agent has not read the claim of yet: who asked for a share may have been a client. */
+static void end_clients(struct rf_worker *w, int index)
+{
+	struct rf_gpu_ask ask;
+	char message[120];
+
+	snprintf(message, sizeof(message), "the MPS daemon of card gpu-%d has died, and what ran by it with it", index);
+	for (size_t i = 0; i < w->n_containers; i++) {
+		struct rf_container *c = &w->containers[i];
+
+		if (c->state == RF_CONTAINER_RUNNING && rf_gpu_ask_of_container(rf_container_spec(c), &ask, NULL) == 0 &&
+		    ask.share_bytes > 0)
+			end_container(c, "MPSDaemonDied", message);
+	}
+}
+
+void rf_agent_watch_mps(struct rf_agent *g)
+{
+	rf_mps_tick(g->mps);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&g->workers, s)) != NULL;) {
+		struct rf_worker *w = s->value;
+		int index;
+
+		if (!rf_mps_lost(g->mps, rf_str(w->uid), &index))
+			continue;
+		end_clients(w, index);
+		rf_mps_mourned(g->mps, rf_str(w->uid));
+	}
 }
 
 void rf_agent_watch_caps(struct rf_agent *g)

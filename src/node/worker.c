@@ -382,7 +382,8 @@ static void clean(struct rf_worker *w)
 	(void)rf_cgroup_remove(
 		&a, rf_cgroup_path(&a, w->agent->instance, rf_str(w->uid), RF_STR_EMPTY));
 	if (rf_volumes_unmount(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, w->dir), &err) < 0 ||
-	    rf_slices_drop(&w->agent->cards, rf_str(w->uid), &err) < 0 || tell_api(w, &err) < 0 || (w->needs_claim && rf_worker_drop_claim(w, &err) < 0)) {
+	    rf_slices_drop(&w->agent->cards, rf_str(w->uid), &err) < 0 ||
+	    rf_mps_leave(w->agent->mps, rf_str(w->uid), &err) < 0 || tell_api(w, &err) < 0 || (w->needs_claim && rf_worker_drop_claim(w, &err) < 0)) {
 		rf_warn("pod %s/%s: clean up: %s; will be tried again", w->ns, w->name, err.msg);
 		return;
 	}

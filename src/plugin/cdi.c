@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/fs.h"
+#include "node/oci.h"
 #include "plugin/private.h"
 
 #define LIBRARY_MAX (256 << 20)
@@ -222,6 +223,11 @@ int rf_cdi_edits(struct rf_arena *a, const struct rf_plugin *p, const struct rf_
 	} else if (push_nodes(a, nodes, minors, box->grant.n, err) < 0 ||
 		   push_driver(a, p, mounts, err) < 0) {
 		return -err->code;
+	}
+	if (rf_held_by_mps(h, box)) {
+		push_mount(a, mounts, rf_str(rf_mps_client_dir(a, p->mps, box->grant.cards[0].index)),
+			   RF_LIT(RF_MPS_MOUNT), true);
+		rf_json_push(a, env, rf_json_string(a, RF_LIT("CUDA_MPS_PIPE_DIRECTORY=" RF_MPS_MOUNT)));
 	}
 	if (box->grant.sliced && push_slices(a, p, h, box, minors, nodes, mounts, env, err) < 0)
 		return -err->code;

@@ -66,6 +66,15 @@ static bool is_neighbour(struct rf_plugin *p, const struct rf_held *h, int index
 	return false;
 }
 
+/* The server of an MPS daemon goes with those who share the card by it. */
+static bool is_neighbours_server(const struct rf_plugin *p, const struct rf_held *h, pid_t pid)
+{
+	for (size_t i = 0; i < h->n_boxes; i++)
+		if (h->boxes[i].grant.whole || h->boxes[i].grant.sliced)
+			return false;
+	return rf_mps_is_ours(p->mps, pid);
+}
+
 /* The last holder's processes must be gone, and nobody else's may be there. */
 static int check_strangers(struct rf_plugin *p, const struct rf_held *h, int index, size_t position,
 			   struct rf_err *err)
@@ -78,8 +87,8 @@ static int check_strangers(struct rf_plugin *p, const struct rf_held *h, int ind
 	if (rf_gpu_processes(p->cards.gpu, position, &a, &list, &n, err) < 0)
 		return -err->code;
 	for (size_t i = 0; i < n; i++)
-		strangers +=
-			rf_procs_pod_of(list[i].pid, uid) <= 0 || !is_neighbour(p, h, index, uid);
+		strangers += (rf_procs_pod_of(list[i].pid, uid) <= 0 || !is_neighbour(p, h, index, uid)) &&
+			     !is_neighbours_server(p, h, list[i].pid);
 	if (strangers > 0)
 		return rf_fail(err, RF_UNAVAILABLE,
 			       "card gpu-%d: %zu processes of others are still on it", index,

@@ -164,12 +164,45 @@ static void look_at(struct look *l, size_t position)
 		of[i] = rf_procs_pod_of(list[i].pid, uid) > 0 ? held_for(l->p, uid) : NULL;
 		if (of[i] != NULL)
 			judge_process(l, of[i], list[i].pid);
-		strangers += of[i] == NULL;
+		strangers += of[i] == NULL && !rf_mps_is_ours(l->p->mps, list[i].pid);
 	}
 	note_strangers(l, position, strangers);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&l->p->held, s)) != NULL;)
 		if (cap_of(s->value, l->index) > 0)
 			judge_pod(l, s->value, list, of, n);
+}
+
+/* Programs that are on the card now were clients of the daemon, or would wait for it in vain. */
+static void end_clients(struct look *l, const struct rf_held *h, size_t position)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_gpu_process *list;
+	char uid[64], message[120];
+	size_t n;
+
+	snprintf(message, sizeof(message), "the MPS daemon of card gpu-%d has died, and what ran by it with it", l->index);
+	if (rf_gpu_processes(l->p->cards.gpu, position, &a, &list, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (rf_procs_pod_of(list[i].pid, uid) > 0 && strcmp(uid, h->pod_uid) == 0)
+			end_process(l, h, list[i].pid, "MPSDaemonDied", message);
+}
+
+void rf_guard_mps(struct rf_plugin *p)
+{
+	struct look l = { .p = p };
+
+	rf_mps_tick(p->mps);
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;) {
+		struct rf_held *h = s->value;
+
+		if (!rf_mps_lost(p->mps, rf_str(h->pod_uid), &l.index))
+			continue;
+		for (size_t i = 0; i < rf_gpu_count(p->cards.gpu); i++)
+			if (rf_gpu_card(p->cards.gpu, i)->index == l.index)
+				end_clients(&l, h, i);
+		rf_mps_mourned(p->mps, rf_str(h->pod_uid));
+	}
 }
 
 void rf_guard_look(struct rf_plugin *p)

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "fence/ledger.h"
+#include "node/sharing.h"
 #include "node/volume.h"
 #include "plugin/private.h"
 
@@ -35,6 +36,7 @@ void rf_held_free(struct rf_held *h)
 	free(h->pod_uid);
 	free(h->pod);
 	free(h->tenant);
+	free(h->domain);
 	free(h->dir);
 	free(h);
 }
@@ -73,6 +75,75 @@ const struct rf_slice *rf_held_slice(const struct rf_held *h, const struct rf_he
 	struct rf_slice_for of = { rf_str(h->pod_uid), rf_str(b->name), i };
 
 	return b->grant.sliced ? rf_slices_find(&h->plugin->cards, &of) : NULL;
+}
+
+/* --- MPS -------------------------------------------------------------------------------------- */
+
+static bool is_share(const struct rf_held_box *b)
+{
+	return b->grant.n > 0 && !b->grant.whole && !b->grant.sliced;
+}
+
+bool rf_held_by_mps(const struct rf_held *h, const struct rf_held_box *b)
+{
+	return h->terms.mps && is_share(b);
+}
+
+static int get_any(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_json **ret, struct rf_err *err)
+{
+	return rf_plugin_get(ctx, a, path, ret, err);
+}
+
+/* Decided once, and kept with the record: what runs keeps what it has, whatever becomes of its pool. */
+static int choose_sharing(struct rf_held *h, struct rf_err *err)
+{
+	struct rf_sharing_source source = { get_any, h->plugin };
+	struct rf_sharing sharing = { .mps = false };
+	bool any = false;
+
+	for (size_t i = 0; i < h->n_boxes; i++)
+		any = any || is_share(&h->boxes[i]);
+	if (any && rf_sharing_of_tenant(&source, h->plugin->name, rf_str(h->tenant), &sharing, err) < 0)
+		return -err->code;
+	h->terms.mps = sharing.mps;
+	free(h->domain);
+	h->domain = rf_strdup(sharing.domain);
+	return 0;
+}
+
+static int find_card(const struct rf_plugin *p, int index, size_t *ret_position, struct rf_err *err);
+
+static int join_mps(struct rf_held *h, const struct rf_held_box *b, struct rf_err *err)
+{
+	struct rf_plugin *p = h->plugin;
+	size_t position = 0;
+
+	if (!rf_held_by_mps(h, b))
+		return 0;
+	if (b->grant.n != 1)
+		return rf_fail(err, RF_UNSUPPORTED, "container %s: MPS shares one card, not %zu", b->name, b->grant.n);
+	if (find_card(p, b->grant.cards[0].index, &position, err) < 0 ||
+	    rf_mps_join(p->mps, rf_gpu_card(p->cards.gpu, position), rf_str(h->domain), rf_str(h->pod_uid), err) < 0)
+		return rf_wrap(err, "container %s", b->name);
+	return 0;
+}
+
+static int join_all(struct rf_held *h, struct rf_err *err)
+{
+	for (size_t i = 0; i < h->n_boxes; i++)
+		if (join_mps(h, &h->boxes[i], err) < 0)
+			return -err->code;
+	return 0;
+}
+
+/* A claim without a record: whether it was a client is written down elsewhere too. */
+static bool was_client(const struct rf_held *h)
+{
+	for (size_t i = 0; i < h->n_boxes; i++)
+		if (is_share(&h->boxes[i]) &&
+		    rf_mps_has(h->plugin->mps, h->boxes[i].grant.cards[0].index, rf_str(h->pod_uid)))
+			return true;
+	return false;
 }
 
 /* --- fences ----------------------------------------------------------------------------------- */
@@ -273,6 +344,7 @@ static struct rf_held *make(struct rf_plugin *p, const struct rf_json *claim, st
 			       .pod_uid = copy(pod_uid),
 			       .pod = copy(pod),
 			       .tenant = copy(rf_kube_annotation(claim, RF_TENANT_LABEL)),
+			       .domain = copy(RF_STR_EMPTY),
 			       .dir = rf_strdup(rf_record_dir(&a, p, rf_kube_uid(claim))) };
 	return h;
 }
@@ -306,6 +378,8 @@ static int prepare_new(struct rf_plugin *p, const struct rf_json *claim, const s
 	h->terms = rf_fence_terms_of(pod);
 	if (rc == 0)
 		rc = rf_check_cards(p, h, err);
+	if (rc == 0)
+		rc = choose_sharing(h, err);
 	if (rc == 0)
 		rc = keep(h, ret, err);
 	if (rc < 0)
@@ -343,7 +417,7 @@ int rf_held_prepare(struct rf_plugin *p, const struct rf_json *claim, const stru
 	if (rf_plugin_hold(p, claim, err) < 0)
 		return -err->code;
 	h->holding = true;
-	if (slice_all(h, err) < 0 || fence_all(h, err) < 0)
+	if (slice_all(h, err) < 0 || join_all(h, err) < 0 || fence_all(h, err) < 0)
 		return -err->code;
 	h->given_ms = rf_plugin_now();
 	*ret = h;
@@ -418,6 +492,7 @@ int rf_held_adopt(struct rf_plugin *p, const struct rf_json *claim, struct rf_he
 		h->n_boxes = 0;
 		take_results(h, claim);
 	}
+	h->terms.mps = was_client(h);
 	int rc = h->n_boxes > 0
 			 ? keep(h, ret, err)
 			 : rf_fail(err, RF_INVALID, "claim %s has no card of this node", h->name);
@@ -477,6 +552,7 @@ int rf_held_release(struct rf_held *h, struct rf_err *err)
 		return -err->code;
 	if (rf_volumes_unmount(rf_fs_path(&a, "%s/" RF_VOLUMES_DIR, h->dir), err) < 0 ||
 	    rf_slices_drop(&p->cards, rf_str(h->pod_uid), err) < 0 ||
+	    rf_mps_leave(p->mps, rf_str(h->pod_uid), err) < 0 ||
 	    rf_plugin_let_go(p, rf_str(h->ns), rf_str(h->name), rf_str(h->uid), err) < 0 ||
 	    rf_record_remove(p, rf_str(h->uid), err) < 0)
 		return rf_wrap(err, "let go of claim %s/%s", h->ns, h->name);

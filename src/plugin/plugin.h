@@ -18,6 +18,7 @@ struct rf_plugin_opts {
 	const char *driver_lib_dir;  /* the driver's libraries as this process sees them, or NULL */
 	const char *driver_host_dir; /* the same folder as the host calls it, or NULL: the same */
 	const char *tools_dir;	     /* libringfence.so, gpu-demo */
+	const char *mps_control;     /* the MPS control daemon as the host calls it, or NULL: the driver's */
 };
 
 /* Runs until SIGTERM or SIGINT. Prints "node ready" once the kubelet knows its plugins and the cards are

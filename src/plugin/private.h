@@ -12,6 +12,7 @@
 #include "node/cards.h"
 #include "node/claim.h"
 #include "node/fence_server.h"
+#include "node/mps.h"
 #include "plugin/kubelet_api.h"
 #include "plugin/plugin.h"
 #include "tenant/tenant.h"
@@ -69,7 +70,8 @@ struct rf_held {
 	char *uid, *ns, *name; /* the claim */
 	char *pod_uid, *pod;   /* the namespace is the same */
 	char *tenant;
-	struct rf_fence_terms terms;
+	struct rf_fence_terms terms; /* terms.mps: its shares are had by MPS */
+	char *domain;		     /* and then its trust domain */
 	struct rf_held_box *boxes;
 	size_t n_boxes;
 	char *dir;	  /* DATA/claims/<uid> */
@@ -96,6 +98,8 @@ bool rf_held_ready(const struct rf_held *h, const struct rf_held_box *b);
 const struct rf_slice *rf_held_slice(const struct rf_held *h, const struct rf_held_box *b, size_t i);
 /* The grant of this card, of the first container that has it; NULL: none has. */
 const struct rf_grant_card *rf_held_card(const struct rf_held *h, int index, bool *ret_whole);
+/* Does the container share its card by MPS? */
+bool rf_held_by_mps(const struct rf_held *h, const struct rf_held_box *b);
 /* Fences that are not up are tried again. */
 void rf_held_mend(struct rf_plugin *p);
 void rf_held_free(struct rf_held *h);
@@ -227,6 +231,7 @@ void rf_dra_close(struct rf_plugin *p);
 /* Sets p->published once the server has the slice as it should be. */
 int rf_slice_publish(struct rf_plugin *p, struct rf_err *err); /* slice.c */
 void rf_guard_look(struct rf_plugin *p);		       /* guard.c */
+void rf_guard_mps(struct rf_plugin *p); /* ends what ran by an MPS daemon that died */
 int rf_plugin_serve(struct rf_plugin *p, struct rf_err *err);  /* serve.c */
 
 /* --- who may read metrics (readers.c) ----------------------------------------------------------- */
@@ -264,6 +269,7 @@ struct rf_plugin {
 	struct rf_informer *pods, *slices;
 
 	struct rf_cards cards;
+	struct rf_mps *mps;
 	struct rf_map held;    /* claim uid -> struct rf_held */
 	struct rf_map unknown; /* folders without a readable record: uid -> something */
 	bool orphans_known;

@@ -50,9 +50,10 @@ int rf_record_save(const struct rf_held *h, struct rf_err *err)
 					  grant_json(&a, &h->boxes[i].grant)));
 	rf_json_write(&text, rf_json_make(&a,
 					  "{'uid':%s,'namespace':%s,'name':%s,'podUID':%s,'pod':%s,"
-					  "'tenant':%s,'burst':%b,'priority':%d,'containers':%j}",
+					  "'tenant':%s,'burst':%b,'priority':%d,'mps':%b,'domain':%s,"
+					  "'containers':%j}",
 					  h->uid, h->ns, h->name, h->pod_uid, h->pod, h->tenant,
-					  h->terms.burst, (int)h->terms.priority, boxes));
+					  h->terms.burst, (int)h->terms.priority, h->terms.mps, h->domain, boxes));
 	if (rf_fs_mkdirs(h->dir, 0700, err) < 0 ||
 	    rf_fs_write(rf_fs_path(&a, "%s/record.json", h->dir), rf_buf_str(&text), 0600, true,
 			err) < 0)
@@ -127,6 +128,7 @@ static struct rf_fence_terms read_terms(const struct rf_json *v)
 	int64_t priority = rf_json_int(rf_json_at(v, "priority"), 0);
 
 	return (struct rf_fence_terms){ .burst = rf_json_is_true(rf_json_at(v, "burst")),
+					.mps = rf_json_is_true(rf_json_at(v, "mps")),
 					.priority = (int32_t)RF_MAX(RF_MIN(priority, 100), -100) };
 }
 
@@ -142,6 +144,7 @@ static struct rf_held *read_record(struct rf_plugin *p, const struct rf_json *v,
 			       .pod = text_of(v, "pod"),
 			       .tenant = text_of(v, "tenant"),
 			       .terms = read_terms(v),
+			       .domain = text_of(v, "domain"),
 			       .dir = rf_strdup(dir) };
 	if (rf_str_is_dns_label(rf_str(h->ns)) && rf_str_is_dns_subdomain(rf_str(h->name)) &&
 	    rf_str_is_dns_subdomain(rf_str(h->pod)) && rf_record_is_uid(rf_str(h->pod_uid)) &&

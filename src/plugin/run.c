@@ -83,6 +83,7 @@ static void look_after(struct rf_plugin *p)
 	if (p->orphans_known) {
 		rf_cards_measure(&p->cards, is_held, p);
 		rf_slices_sweep(&p->cards, is_wanted, p);
+		rf_mps_sweep(p->mps, is_wanted, p);
 	}
 	announce(p);
 }
@@ -95,6 +96,7 @@ static void on_tick(uv_timer_t *t)
 	rf_slots_tell(p);
 	rf_held_mend(p);
 	rf_guard_look(p);
+	rf_guard_mps(p);
 	look_after(p);
 }
 
@@ -230,6 +232,18 @@ static void watch_folders(struct rf_plugin *p)
 	}
 }
 
+/* In a container the driver's programs are the machine's. Simulated cards have a stand-in beside their driver. */
+static void open_mps(struct rf_plugin *p)
+{
+	struct rf_mps_opts o = { .dir = rf_fs_path(&p->arena, "%s/mps", p->data_dir),
+				 .program = p->opts->mps_control,
+				 .on_host = p->opts->driver_host_dir != NULL && p->opts->sim_dir == NULL };
+
+	if (o.program == NULL && p->opts->sim_dir != NULL)
+		o.program = rf_fs_path(&p->arena, "%s/" RF_MPS_PROGRAM, p->opts->driver_lib_dir);
+	p->mps = rf_mps_open(&o);
+}
+
 static int begin(struct rf_plugin *p, struct rf_err *err)
 {
 	if (!rf_str_is_dns_subdomain(p->name))
@@ -239,6 +253,7 @@ static int begin(struct rf_plugin *p, struct rf_err *err)
 	if (open_data(p, err) < 0 || rf_cdi_install(p, err) < 0 || rf_plugin_connect(p, err) < 0)
 		return -err->code;
 	rf_cards_open(&p->cards, p->opts->sim_dir, p->opts->driver_lib_dir, p->data_dir);
+	open_mps(p);
 	/* Fences before sockets: running containers come first. */
 	rf_sweep_restore(p);
 	rf_promise_load(p);
@@ -300,6 +315,7 @@ static void end(struct rf_plugin *p)
 	rf_kube_free(p->kube);
 	rf_tls_free(p->tls);
 	rf_cards_close(&p->cards);
+	rf_mps_close(p->mps);
 	rf_map_done(&p->held);
 	rf_buf_done(&p->slice_devices);
 	rf_map_done(&p->unknown);

@@ -46,6 +46,7 @@ static void write_metrics(struct rf_plugin *p, struct rf_buf *out)
 
 	rf_metrics_init(&m, &a);
 	rf_cards_metrics(&m, &p->cards, p->name);
+	rf_mps_metrics(&m, p->mps, p->name);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;) {
 		const struct rf_held *h = s->value;
 

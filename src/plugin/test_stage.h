@@ -853,6 +853,9 @@ static inline int tear_down(void **state RF_UNUSED)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, ready, tidy)
 
+/* A test may have more to set up. */
+static int (*stage_set_up)(void **state) = set_up;
+
 /* Needs root, for mounts; says so and stops otherwise. A pattern as argument runs some tests only. */
 static inline int perform(int argc, char **argv, const char *name, const struct CMUnitTest *tests,
 			  size_t n)
@@ -867,7 +870,7 @@ static inline int perform(int argc, char **argv, const char *name, const struct 
 	}
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return _cmocka_run_group_tests(name, tests, n, set_up, tear_down);
+	return _cmocka_run_group_tests(name, tests, n, stage_set_up, tear_down);
 }
 
 #endif

@@ -214,10 +214,12 @@ CUresult cuInit(unsigned int flags)
 	if (!initialised) {
 		find_devices();
 		initialised = n_devices > 0;
-		if (initialised)
+		if (initialised) {
 			pthread_atfork(NULL, NULL, in_child);
-		else
+			sim_mps_join();
+		} else {
 			r = CUDA_ERROR_NO_DEVICE;
+		}
 	}
 	pthread_mutex_unlock(&sim_big);
 	return r;

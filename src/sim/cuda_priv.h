@@ -157,6 +157,7 @@ struct sim_region {
 extern pthread_mutex_t sim_big;
 
 /* --- cuda_core.c --- */
+void sim_mps_join(void); /* cuda_mps.c */
 CUresult sim_ready(void);
 bool sim_device_of(CUdevice dev, struct sim_device **ret_dev);
 int sim_device_count(void);

@@ -112,14 +112,27 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t *pci)
 	return nvmlDeviceGetPciInfo_v2(device, pci);
 }
 
-/* Cards of one machine that have NVLink are all joined, as by switches. */
+/* Four cards to a memory node, as in most machines of eight. */
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, unsigned long *nodes, unsigned int scope)
+{
+	if (size == 0 || scope > 1)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	QUERY(device, nodes, {
+		memset(nodes, 0, size * sizeof(*nodes));
+		nodes[0] = 1ul << (device->index / 4 % (8 * sizeof(*nodes)));
+	});
+}
+
+/* Cards of one machine that have NVLink are all joined, as by switches; those in MIG mode to none. */
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, int index, int *status)
 {
 	bool ours = false;
 
 	if (device2 == NULL || index < 0 || index > 4)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	ours = index == NVML_P2P_CAPS_INDEX_NVLINK && device1 != device2;
+	ours = index == NVML_P2P_CAPS_INDEX_NVLINK && device1 != device2 &&
+	       !__atomic_load_n(&device1->card->s->mig_mode, __ATOMIC_RELAXED) &&
+	       !__atomic_load_n(&device2->card->s->mig_mode, __ATOMIC_RELAXED);
 	QUERY(device1, status, {
 		*status = ours && device1->card->model->nvlink &&
 					  device2->card->model == device1->card->model ?
