@@ -878,18 +878,47 @@ static void case_behind(void)
 
 /* --- the neighbour --------------------------------------------------------------------------------------- */
 
-/* b's pods come and go while a has n that wait. */
-static struct times neighbour(size_t n_hog, enum hard h, int64_t cards)
+#define ROUNDS 4000
+#define REPEATS 3
+
+struct beside {
+	double p50, p99, p999, worst; /* us, told to decided */
+	double turn;		      /* us, the longest that one call took in between: who comes then waits so long */
+	double load;		      /* percent of the time that work in between takes */
+};
+
+static int64_t between_ns, turn_ns;
+
+/* As control does: called again whenever the core says so, until then. */
+static void wait_until(struct world *w, int64_t at)
+{
+	struct rf_core_decision *d;
+
+	for (int64_t next = w->now; next <= at; next = rf_core_next_ms(w->c, w->now)) {
+		int64_t start, ns;
+
+		w->now = RF_MAX(next, w->now);
+		start = now_ns();
+		(void)decide(w, &d);
+		ns = RF_MAX(now_ns() - start - clock_ns(), 0);
+		between_ns += ns;
+		turn_ns = RF_MAX(turn_ns, ns);
+	}
+	w->now = at;
+}
+
+/* b's pods come and go, one every 10 ms, while a has n that wait. The same decisions come each time, so that of several
+ * runs the least of each is taken: what else the machine did is not in it. */
+static void beside_once(size_t n_hog, enum hard h, int64_t cards, int64_t guaranteed, int64_t *least)
 {
 	struct rf_core_decision bind;
 	struct world w;
 	struct ask a;
-	int64_t from;
 
 	begin(&w, 0);
 	nodes(&w, 500);
-	tenant(&w, "a", "", 0);
-	tenant(&w, "b", "", 1000);
+	tenant(&w, "a", "", guaranteed);
+	tenant(&w, "b", "", 2000);
 	for (size_t i = 0; i < 3500; i++) {
 		make(&a, i, i % 2 == 0 ? "a" : "b", 1);
 		put_running(&w, &a, i, i / 7, i % 7);
@@ -900,11 +929,10 @@ static struct times neighbour(size_t n_hog, enum hard h, int64_t cards)
 		put(&w, &a);
 	}
 	rest(&w);
-	from = now_ns();
-	for (size_t t = 0; t < 4000 && now_ns() - from < PATIENCE_NS; t++) {
-		int64_t start;
+	between_ns = turn_ns = 0;
+	for (size_t t = 0; t < ROUNDS; t++) {
+		int64_t start, ns;
 
-		w.now += 10;
 		if (t >= 100) {
 			make(&a, 2000000 + t - 100, "b", 1);
 			gone(&w, &a, 2000000 + t - 100);
@@ -914,12 +942,32 @@ static struct times neighbour(size_t n_hog, enum hard h, int64_t cards)
 		put(&w, &a);
 		if (!until_bound(&w, &bind))
 			die("neighbour: not bound");
-		note(now_ns() - start);
+		ns = RF_MAX(now_ns() - start - clock_ns(), 0);
+		least[t] = RF_MIN(least[t], ns);
 		carry(&w, &a, 2000000 + t, bind.node, bind.grants, bind.n_grants);
-		rest(&w);
+		wait_until(&w, w.now + 10);
 	}
 	end(&w);
-	return summary();
+}
+
+static struct beside beside(size_t n_hog, enum hard h, int64_t cards, int64_t guaranteed)
+{
+	static int64_t least[ROUNDS];
+	struct beside r = { .turn = 1e9, .load = 1e9 };
+
+	for (size_t t = 0; t < ROUNDS; t++)
+		least[t] = INT64_MAX;
+	for (int i = 0; i < REPEATS; i++) {
+		beside_once(n_hog, h, cards, guaranteed, least);
+		r.turn = RF_MIN(r.turn, (double)turn_ns / 1e3);
+		r.load = RF_MIN(r.load, (double)between_ns / (ROUNDS * 1e7) * 100);
+	}
+	qsort(least, ROUNDS, sizeof(least[0]), by_size);
+	r.p50 = (double)least[ROUNDS / 2] / 1e3;
+	r.p99 = (double)least[ROUNDS * 99 / 100] / 1e3;
+	r.p999 = (double)least[ROUNDS * 999 / 1000] / 1e3;
+	r.worst = (double)least[ROUNDS - 1] / 1e3;
+	return r;
 }
 
 static void case_neighbour(void)
@@ -927,24 +975,28 @@ static void case_neighbour(void)
 	static const struct {
 		const char *what;
 		enum hard h;
-		int64_t cards;
+		int64_t cards, guaranteed;
 	} rows[] = {
-		{ "beside 10,000 of another tenant that do not fit, all alike", PLAIN, 2 },
-		{ "... each another shape", SHAPES, 2 },
-		{ "... with anti-affinity, 1,000 applications", APART, 2 },
-		{ "... each its own anti-affinity", APART_EACH, 2 },
-		{ "... 1,000 selectors", SELECTORS, 2 },
-		{ "... that fit on no machine, each another shape", SHAPES, 9 },
+		{ "beside 10,000 of another tenant that do not fit, all alike", PLAIN, 2, 0 },
+		{ "... each another shape", SHAPES, 2, 0 },
+		{ "... with anti-affinity, 1,000 applications", APART, 2, 0 },
+		{ "... each its own anti-affinity", APART_EACH, 2, 0 },
+		{ "... 1,000 selectors", SELECTORS, 2, 0 },
+		{ "... that fit on no machine, each another shape", SHAPES, 9, 0 },
+		{ "... the same, within its guarantee", SHAPES, 9, 2000 },
+		{ "... within its guarantee, each another shape, and nobody has to give anything back", SHAPES, 2, 2000 },
 	};
-	struct times t = neighbour(0, PLAIN, 1), alone = neighbour(0, PLAIN, 1);
+	struct beside alone = beside(0, PLAIN, 1, 0);
 
-	alone.p50 = RF_MIN(alone.p50, t.p50);
-	row("a tenant's pod, told to decided, when it is alone", "", true, "p50 %.1f us, p99 %.1f us, worst %.0f us", alone.p50, alone.p99, alone.worst);
+	row("a tenant's pod, told to decided, when it is alone", "", true,
+	    "p50 %.1f us, p99 %.1f us, p99.9 %.1f us, worst %.0f us; longest turn in between %.0f us, %.2f %% of the time",
+	    alone.p50, alone.p99, alone.p999, alone.worst, alone.turn, alone.load);
 	for (size_t i = 0; i < RF_COUNT(rows); i++) {
-		t = neighbour(10000, rows[i].h, rows[i].cards);
+		struct beside t = beside(10000, rows[i].h, rows[i].cards, rows[i].guaranteed);
+
 		row(rows[i].what, "2 times", t.p50 <= 2 * alone.p50 && t.p99 <= 2 * alone.p99,
-		    "p50 %.1f us (%.1f times), p99 %.1f us (%.1f times), worst %.0f us", t.p50, t.p50 / alone.p50, t.p99,
-		    t.p99 / alone.p99, t.worst);
+		    "p50 %.1f us (%.1f times), p99 %.1f us (%.1f times), p99.9 %.1f us (%.1f times), worst %.0f us; longest turn in between %.0f us, %.2f %% of the time",
+		    t.p50, t.p50 / alone.p50, t.p99, t.p99 / alone.p99, t.p999, t.p999 / alone.p999, t.worst, t.turn, t.load);
 	}
 }
 

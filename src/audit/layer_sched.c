@@ -3,6 +3,8 @@
 
 #include "tenant/slice.h"
 
+#define RACK_LABEL "topology.kubernetes.io/rack"
+#define PAIRS_MAX 20000000 /* of cards that are compared */
 #define TAINT_DOC "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
 #define PRIORITY_DOC                                                                               \
 	"https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/"
@@ -244,6 +246,187 @@ static void shared_node(struct rf_audit *x, const struct rf_audit_check *c)
 	}
 }
 
+static struct rf_str rack_of(const struct rf_audit *x, struct rf_str node)
+{
+	const struct au_node *n = rf_map_get(&x->node_by_name, node);
+
+	return n != NULL ? rf_kube_label(n->obj->o, RACK_LABEL) : RF_STR_EMPTY;
+}
+
+/* On the other nodes of its rack; those on its own node are told of as such. */
+static void shared_rack(struct rf_audit *x, const struct rf_audit_check *c)
+{
+	rf_auto(map) alone = RF_MAP_INIT; /* rack -> a pod that wants it for itself */
+
+	AU_PODS(x, p)
+	{
+		struct rf_str rack = p->node.n > 0 ? rack_of(x, p->node) : RF_STR_EMPTY;
+		struct au_what w = { .pod = p, .field = RF_LIT("spec.nodeName") };
+
+		if (p->node.n == 0 || !p->gpu || !rf_str_is(p->ns->tenant->isolation, "rack"))
+			continue;
+		if (rack.n > 0)
+			rf_map_set(&alone, rack, (void *)(uintptr_t)p);
+		else
+			au_tell(x, c, &w, "runs on node %.*s, which is in no rack (label " RACK_LABEL
+					  "), and its tenant wants racks to itself", RF_STR(p->node));
+	}
+	AU_PODS(x, p)
+	{
+		struct rf_str rack = p->node.n > 0 ? rack_of(x, p->node) : RF_STR_EMPTY;
+		const struct au_pod *other = rack.n > 0 ? rf_map_get(&alone, rack) : NULL;
+		struct au_what w = { .pod = p, .field = RF_LIT("spec.nodeName") };
+
+		if (other != NULL && other->ns->tenant != p->ns->tenant && !p->ns->platform && !rf_str_eq(other->node, p->node))
+			au_tell(x, c, &w,
+				"runs in rack %.*s beside %.*s/%.*s on node %.*s, whose tenant \"%.*s\" wants racks to itself",
+				RF_STR(rack), RF_STR(other->ns->name), RF_STR(other->obj->name), RF_STR(other->node),
+				RF_STR(other->ns->tenant->name));
+	}
+}
+
+/* --- cards that belong together --------------------------------------------------------------- */
+
+struct seat { /* a card that a claim holds */
+	const struct au_obj *claim;
+	const struct au_ns *ns;
+	struct rf_str driver, node, device;
+	int64_t numa, island; /* -1: nobody says */
+	size_t result, next;  /* next on the node: index + 1 */
+};
+
+struct seats {
+	RF_VEC(struct seat) all;
+	struct rf_map on; /* node -> its last one, + 1 */
+};
+
+/* The card as its driver's slices have it. */
+static void find_place(const struct rf_json *slice, struct seat *s)
+{
+	const struct rf_json *devices = rf_json_at(slice, "spec", "devices");
+
+	for (size_t i = 0; i < rf_json_len(devices); i++) {
+		const struct rf_json *d = rf_json_item(devices, i), *at = rf_json_at(d, "attributes");
+
+		if (!rf_str_eq(rf_json_str_at(d, "name"), s->device))
+			continue;
+		s->node = rf_json_str_at(slice, "spec", "nodeName");
+		s->island = rf_json_int(rf_json_at(at, "nvlinkIsland", "int"), -1);
+		s->numa = rf_json_int(rf_json_at(at, "numaNode", "int"), -1);
+		if (s->numa < 0)
+			s->numa = rf_json_int(rf_json_at(at, "resource.kubernetes.io/numaNode", "int"), -1);
+	}
+}
+
+/* The slices of each pool: "driver/pool" -> the first of them, + 1, and each one's next. */
+struct pools {
+	struct rf_arena a;
+	struct rf_map first;
+	size_t *next;
+};
+
+static struct rf_str pool_key(struct pools *p, struct rf_str driver, struct rf_str pool)
+{
+	return rf_arena_printf(&p->a, "%.*s/%.*s", RF_STR(driver), RF_STR(pool));
+}
+
+static void list_pools(const struct rf_audit *x, struct pools *p)
+{
+	p->next = rf_arena_array(&p->a, size_t, RF_MAX(x->of[AU_SLICE].n, 1));
+	for (size_t i = x->of[AU_SLICE].n; i-- > 0;) {
+		const struct rf_json *spec = rf_json_at(x->of[AU_SLICE].at[i]->o, "spec");
+		struct rf_str key = pool_key(p, rf_json_str_at(spec, "driver"), rf_json_str_at(spec, "pool", "name"));
+
+		p->next[i] = (size_t)(uintptr_t)rf_map_get(&p->first, key);
+		rf_map_set(&p->first, key, (void *)(i + 1)); /* NOLINT: a number */
+	}
+}
+
+static struct seat seat_of(const struct rf_audit *x, struct pools *pools, const struct rf_json *r)
+{
+	struct rf_str pool = rf_json_str_at(r, "pool");
+	struct seat s = { .driver = rf_json_str_at(r, "driver"), .device = rf_json_str_at(r, "device"), .node = pool,
+			  .numa = -1, .island = -1 };
+	size_t i = (size_t)(uintptr_t)rf_map_get(&pools->first, pool_key(pools, s.driver, pool));
+
+	for (; i > 0; i = pools->next[i - 1])
+		find_place(x->of[AU_SLICE].at[i - 1]->o, &s);
+	return s;
+}
+
+/* Where nobody says, they may be. Islands are numbers of one driver. */
+static bool one_group(const struct seat *a, const struct seat *b, bool numa)
+{
+	if (numa)
+		return a->numa < 0 || b->numa < 0 || a->numa == b->numa;
+	return a->island < 0 || b->island < 0 || !rf_str_eq(a->driver, b->driver) || a->island == b->island;
+}
+
+static void tell_seat(struct rf_audit *x, const struct rf_audit_check *c, const struct seat *s, const struct seat *alone, bool numa)
+{
+	struct au_what w = { .obj = s->claim, .field = au_text(x, "status.allocation.devices.results[%zu]", s->result) };
+
+	au_tell(x, c, &w,
+		"holds %.*s of node %.*s, which %s %.*s that claim %.*s/%.*s holds, and its tenant \"%.*s\" wants %s to itself",
+		RF_STR(s->device), RF_STR(s->node),
+		numa ? "is on one NUMA node, or may be, with" : "is joined by NVLink, or may be, to", RF_STR(alone->device),
+		RF_STR(alone->claim->ns), RF_STR(alone->claim->name), RF_STR(alone->ns->tenant->name),
+		numa ? "NUMA nodes" : "NVLink islands");
+}
+
+static void list_seats(struct rf_audit *x, struct seats *v)
+{
+	struct pools pools = { .a = RF_ARENA_INIT, .first = RF_MAP_INIT };
+
+	list_pools(x, &pools);
+	AU_EACH(x, AU_CLAIM, o)
+	{
+		const struct rf_json *results = rf_json_at(o->o, "status", "allocation", "devices", "results");
+
+		for (size_t i = 0; i < rf_json_len(results); i++) {
+			const struct rf_json *r = rf_json_item(results, i);
+			struct seat s = seat_of(x, &pools, r);
+
+			if (rf_json_is_true(rf_json_at(r, "adminAccess")) || s.node.n == 0)
+				continue;
+			s.claim = o;
+			s.ns = au_ns_of(x, o->ns);
+			s.result = i;
+			s.next = (size_t)(uintptr_t)rf_map_get(&v->on, s.node);
+			rf_vec_push(&v->all, s);
+			rf_map_set(&v->on, s.node, (void *)v->all.n); /* NOLINT: a number */
+		}
+	}
+	rf_map_done(&pools.first);
+	rf_arena_done(&pools.a);
+}
+
+static void shared_group(struct rf_audit *x, const struct rf_audit_check *c)
+{
+	struct seats v = { .on = RF_MAP_INIT };
+	size_t pairs = 0;
+
+	list_seats(x, &v);
+	for (size_t i = 0; i < v.all.n && pairs <= PAIRS_MAX; i++) {
+		const struct seat *s = &v.all.at[i];
+		bool numa = rf_str_is(s->ns->tenant->isolation, "numa");
+
+		if (!numa && !rf_str_is(s->ns->tenant->isolation, "nvlink"))
+			continue;
+		for (size_t k = (size_t)(uintptr_t)rf_map_get(&v.on, s->node); k > 0; k = v.all.at[k - 1].next) {
+			const struct seat *o = &v.all.at[k - 1];
+
+			pairs++;
+			if (o->ns->tenant != s->ns->tenant && !o->ns->platform && one_group(s, o, numa))
+				tell_seat(x, c, o, s, numa);
+		}
+	}
+	if (pairs > PAIRS_MAX)
+		rf_vec_push(&x->unmade, ((struct au_not){ rf_str(c->id), RF_LIT("too many claims hold cards of one node; not all were compared") }));
+	rf_vec_done(&v.all);
+	rf_map_done(&v.on);
+}
+
 static bool may_share(const struct au_tenant *a, const struct au_tenant *b)
 {
 	const struct au_tenant *both[] = { a, b };
@@ -377,7 +560,7 @@ const struct rf_audit_check au_sched_checks[] = {
 	  .reference = TAINT_DOC },
 	{ ROW("09", RF_AUDIT_HIGH, shared_node, "Pod Tenant"),
 	  .title = "A tenant is not alone on its node",
-	  .why = "Its isolation says node: side channels and a node's failure must not be shared.",
+	  .why = "Its isolation says node or rack: side channels and a node's failure must not be shared.",
 	  .fix = "Delete the pod that does not belong there; taint the node for the tenant.",
 	  .reference = "docs/architecture.md" },
 	{ ROW("10", RF_AUDIT_CRITICAL, shared_card, "ResourceClaim"),
@@ -393,5 +576,16 @@ const struct rf_audit_check au_sched_checks[] = {
 	  .fix = "Remove nodeName; use a nodeSelector.",
 	  .reference = "https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/"
 		       "#nodename" },
+	{ ROW("12", RF_AUDIT_HIGH, shared_rack, "Pod Tenant Node"),
+	  .title = "A tenant is not alone in its rack",
+	  .why = "Its isolation says rack: power, cooling, switches and NVLink domains must not be shared.",
+	  .fix = "Delete the pod that does not belong there; label every node with its rack.",
+	  .reference = "docs/architecture.md" },
+	{ ROW("13", RF_AUDIT_HIGH, shared_group, "ResourceClaim ResourceSlice Tenant"),
+	  .title = "A tenant is not alone on its NUMA node or NVLink island",
+	  .why = "Its isolation says numa or nvlink: caches, memory bandwidth and links between cards must not be shared.",
+	  .fix = "Delete one of the two pods. Where nobody says where a card is, see that its driver publishes numaNode and "
+		 "nvlinkIsland.",
+	  .reference = "docs/architecture.md" },
 	{ 0 },
 };

@@ -59,6 +59,17 @@
 #define SLICE(start)                                                                               \
 	"status: {allocation: {devices: {results: [{request: c, driver: ringfence.io, pool: n1, device: gpu-0}], config: "   \
 	"[{requests: [c], opaque: {driver: ringfence.io, parameters: {profile: 1g.10gb, starts: [" start "]}}}]}}}"
+#define IN_RACK(name, rack)                                                                         \
+	"{apiVersion: v1, kind: Node, metadata: {name: " name ", labels: {topology.kubernetes.io/rack: " rack "}}, status: {" HAS_GPU "}}" SEP
+#define HOLD(ns, card)                                                                             \
+	CLAIM(ns, "held", "status: {allocation: {devices: {results: [{request: c, driver: ringfence.io, pool: n1, device: " card "}]}}}")
+/* Tenant a with this isolation, and team-b: a card each of one node. */
+#define TWO(level)                                                                                 \
+	TENANT("a", "isolation: " level) NS("team-a", "ringfence.io/tenant: a") HOLD("team-a", "gpu-0") HOLD("team-b", "gpu-1")
+#define CARD(name, numa, island) "{name: " name ", attributes: {numaNode: {int: " numa "}, nvlinkIsland: {int: " island "}}}"
+#define CARDS(numa0, island0, numa1, island1)                                                      \
+	"{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: s}, spec: {driver: ringfence.io, nodeName: n1, "  \
+	"pool: {name: n1}, devices: [" CARD("gpu-0", numa0, island0) ", " CARD("gpu-1", numa1, island1) "]}}" SEP
 #define EXPORTER "containers: [{name: e, image: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.1'}]"
 
 struct one_case {
@@ -177,6 +188,26 @@ static const struct one_case CASES[] = {
 	{ "RF-SCHED-11", POD("nodeName: n1, containers: [{name: c, " GPU "}]"),
 	  "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: team-a}, spec: {nodeName: n1, containers: [{name: c, " GPU
 	  "}]}, status: {phase: Running}}" SEP },
+	{ "RF-SCHED-12",
+	  TENANT("a", "isolation: rack") NS("team-a", "ringfence.io/tenant: a") IN_RACK("n1", "r1") IN_RACK("n2", "r1")
+		  POD("nodeName: n1, containers: [{name: c, " GPU "}]") POD_IN("team-b", "q", "nodeName: n2, containers: [{name: c}]"),
+	  TENANT("a", "isolation: rack") NS("team-a", "ringfence.io/tenant: a") IN_RACK("n1", "r1") IN_RACK("n2", "r2")
+		  POD("nodeName: n1, containers: [{name: c, " GPU "}]") POD_IN("team-b", "q", "nodeName: n2, containers: [{name: c}]") },
+	{ "RF-SCHED-12",
+	  TENANT("a", "isolation: rack") NS("team-a", "ringfence.io/tenant: a") NODE("n1", "", HAS_GPU)
+		  POD("nodeName: n1, containers: [{name: c, " GPU "}]"),
+	  TENANT("a", "isolation: node") NS("team-a", "ringfence.io/tenant: a") NODE("n1", "", HAS_GPU)
+		  POD("nodeName: n1, containers: [{name: c, " GPU "}]") },
+	{ "RF-SCHED-13", TWO("numa") CARDS("1", "0", "1", "1"), TWO("numa") CARDS("0", "0", "1", "0") },
+	{ "RF-SCHED-13", TWO("nvlink") CARDS("0", "0", "1", "0"), TWO("nvlink") CARDS("1", "0", "1", "1") },
+	/* a card that nobody says anything of, of one driver or another, may be anywhere */
+	{ "RF-SCHED-13", TWO("numa"), TWO("gpu") },
+	{ "RF-SCHED-13", TWO("nvlink") CARDS("0", "0", "1", "-1"), TWO("gpu") CARDS("0", "0", "1", "-1") },
+	{ "RF-SCHED-13",
+	  TENANT("a", "isolation: nvlink") NS("team-a", "ringfence.io/tenant: a") CARDS("0", "0", "1", "1") HOLD("team-a", "gpu-0")
+		  CLAIM("team-b", "y", HOLDS),
+	  TENANT("a", "isolation: nvlink") NS("team-a", "ringfence.io/tenant: a") CARDS("0", "0", "0", "0") HOLD("team-a", "gpu-0")
+		  CLAIM("kube-system", "y", HOLDS) },
 	/* layer 3 */
 	{ "RF-NODE-01", POD("containers: [{name: c, securityContext: {privileged: true}}]"),
 	  POD_IN("kube-system", "p", "containers: [{name: c, securityContext: {privileged: true}}]") },

@@ -320,7 +320,7 @@ static int print_figures(const struct rf_json *runs, struct rf_err *err)
 	static const struct rf_column columns[] = {
 		{ "RUN", "run" },	    { "JOBS", "jobs" },		     { "STARTED", "started" },
 		{ "WAITING", "waiting" },   { "GPU %", "gpuAllocation" },    { "IDLE %", "fragmentation" },
-		{ "SHARE ERROR %", "backloggedShareError" }, { "PREEMPTIONS", "preemptions" },
+		{ "SHARE ERROR %", "shareError" }, { "OF ALL %", "shareErrorOfAll" }, { "PREEMPTIONS", "preemptions" },
 		{ "HOURS", "hours" },	    { "DECISIONS/S", "decisionsPerSecond" },
 	};
 
@@ -353,10 +353,12 @@ static int print_tenants(struct rf_arena *a, const struct runs *r, const struct 
 {
 	static const struct rf_column columns[] = {
 		{ "TENANT", "tenant" }, { "RUN", "run" },   { "WEIGHT", "weight" }, { "GPU TIME %", "share" },
-		{ "SHARE ERROR %", "backloggedShareError" }, { "JOBS", "jobs" },    { "MEAN WAIT", "mean" },
-		{ "P50", "p50" },	{ "P99", "p99" },
+		{ "GPU HOURS", "gpuHours" }, { "FAIR", "fairGpuHours" }, { "ERROR %", "shareError" },
+		{ "OF ALL %", "shareErrorOfAll" }, { "LARGEST JOB", "largestJobGpuHours" },
+		{ "JOBS", "jobs" },	{ "MEAN WAIT", "mean" }, { "P50", "p50" }, { "P99", "p99" },
 	};
-	static const char *const KEYS[] = { "weight", "share", "backloggedShareError" };
+	static const char *const KEYS[] = { "weight", "share", "gpuHours", "fairGpuHours", "shareError", "shareErrorOfAll",
+					    "largestJobGpuHours" };
 	struct rf_json *rows = rf_json_array(a);
 
 	for (size_t t = 0; t < RF_MAX(r->books[0].tenants.n, r->books[1].tenants.n); t++) {
@@ -504,7 +506,9 @@ const struct rf_verb RF_VERB_SIMULATE = {
 		   "Jobs in the layout of Microsoft's Philly trace: they come when they came, wait in their tenant's queue,\n"
 		   "run as long as they ran, and go. Printed is how long they waited, by size and tenant; how much of the\n"
 		   "cards was in use while jobs came (GPU %); how much lay idle although something waited that asked for no\n"
-		   "more than that (IDLE %); and how far tenants with waiting jobs were from their fair share.\n"
+		   "more than that (IDLE %); and how far tenants were from their fair share when the last job came (SHARE\n"
+		   "ERROR %: of its part, the worst tenant's; OF ALL %: of all that was used). Fair is what was used until then,\n"
+		   "shared out by weight, to nobody more than it asked for until then; with --backlog, by weight alone.\n"
 		   "\n"
 		   "A log (--log) is told again to a new scheduler, and what it decides now is held against what it decided\n"
 		   "then: a difference is printed, and the exit status is 1.\n"

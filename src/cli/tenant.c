@@ -116,7 +116,7 @@ static int run(int argc, char **argv, struct rf_err *err)
 }
 
 static const struct rf_opt OPTS[] = {
-	{ "isolation", 0, RF_OPT_STR, &o_isolation, "LEVEL", "create: rack, node, gpu (default), slice, share or cooperative" },
+	{ "isolation", 0, RF_OPT_STR, &o_isolation, "LEVEL", "create: rack, node, numa, nvlink, gpu (default), slice, share or cooperative" },
 	{ "trust-domain", 0, RF_OPT_STR, &o_trust_domain, "NAME", "create: with whom it may share a card in software" },
 	{ "gpus", 0, RF_OPT_STR, &o_gpus, "N", "create: whole cards it may hold at once" },
 	{ "gpu-memory", 0, RF_OPT_STR, &o_gpu_memory, "SIZE", "create: memory of shares it may hold at once" },

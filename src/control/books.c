@@ -270,7 +270,7 @@ void rf_books_done(struct rf_placer *p)
  * gang of which fewer were. A pod that ended still says that it was bound; should it be deleted while no
  * control was there to write started, the gang counts as one that never was whole. */
 struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, int64_t ever,
-				int64_t scheduled, struct rf_str message)
+				int64_t scheduled, int64_t ending_ms, struct rf_str message)
 {
 	const struct rf_json *is = rf_json_at(group, "status");
 	int64_t min = rf_json_int(rf_json_at(group, "spec", "minMember"), 1);
@@ -279,8 +279,12 @@ struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group,
 					      started ? "Running" : "Pending", started, scheduled,
 					      started ? RF_STR_EMPTY : message);
 
+	if (ending_ms > 0)
+		rf_json_set_str(a, status, "ending", rf_time_format(a, ending_ms));
 	if (is != NULL && rf_json_equal(is, status))
 		return NULL;
+	if (ending_ms == 0 && rf_json_at(is, "ending") != NULL)
+		rf_json_set(a, status, RF_LIT("ending"), rf_json_null(a));
 	return rf_json_make(a, "{'metadata':{'uid':%S},'status':%j}", rf_kube_uid(group), status);
 }
 
@@ -300,7 +304,7 @@ static int write_group(struct rf_placer *p, struct rf_str key)
 	if (group == NULL)
 		return 0;
 	patch = rf_group_status(&a, group, y != NULL ? y->ever : 0, y != NULL ? y->running : 0,
-				y != NULL && y->message != NULL ? rf_str(y->message) : RF_STR_EMPTY);
+				rf_core_ending(p->core, ns, name), y != NULL && y->message != NULL ? rf_str(y->message) : RF_STR_EMPTY);
 	if (patch == NULL)
 		return 0;
 	rc = p->hands.patch(p->hands.ctx, &a, rf_kube_path(&a, &RF_PODGROUPS, ns, name, "status"),
@@ -323,6 +327,14 @@ static int write_group(struct rf_placer *p, struct rf_str key)
 			rf_core_put_group(p->core, &g);
 	}
 	return 0;
+}
+
+int rf_books_write_group(struct rf_placer *p, struct rf_str ns, struct rf_str name)
+{
+	rf_auto(buf) key = RF_BUF_INIT;
+
+	rf_buf_printf(&key, "%.*s/%.*s", RF_STR(ns), RF_STR(name));
+	return write_group(p, rf_buf_str(&key));
 }
 
 /* Nobody answers: the others would wait for as long. */

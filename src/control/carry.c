@@ -23,6 +23,7 @@ struct carry {
 	struct rf_placer *p;
 	struct rf_arena *a;
 	struct rf_err err; /* of the last failure */
+	struct rf_str ns, group; /* says that it goes as a whole */
 };
 
 static int64_t wall_ms(void)
@@ -380,6 +381,21 @@ static void say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf
 	h->event(h->ctx, pod, "Warning", cause, reason);
 }
 
+/* A gang that goes as a whole says so before the first of it goes: who comes after us knows then that the rest are to follow. */
+static int say_ending(struct carry *t, const struct rf_core_decision *d)
+{
+	int rc = 0;
+
+	if (d->group.n == 0 || (rf_str_eq(d->ns, t->ns) && rf_str_eq(d->group, t->group)))
+		return 0;
+	rc = rf_books_write_group(t->p, d->ns, d->group);
+	if (rc < 0)
+		return rf_fail(&t->err, (enum rf_code)-rc, "write down that group %.*s goes as a whole", RF_STR(d->group));
+	t->ns = d->ns;
+	t->group = d->group;
+	return 0;
+}
+
 static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 {
 	struct rf_hands *h = &t->p->hands;
@@ -388,6 +404,11 @@ static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 
 	if (pod == NULL)
 		return true; /* gone already: we have heard of it, or are about to */
+	rc = say_ending(t, d);
+	if (rc < 0) {
+		tell_failed(t, d, t->err.msg);
+		return !rf_kube_unknown(rc);
+	}
 	rc = h->create(h->ctx, t->a, pod_path(t, d, "eviction"), rf_pod_eviction(t->a, pod), NULL, &t->err);
 	if (rc == -RF_NOT_FOUND)
 		return true;
@@ -399,6 +420,8 @@ static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 		tell_failed(t, d, t->err.msg);
 	else
 		say_evicted(t->p, t->a, pod, CAUSES[d->cause], d->reason);
+	if (rc < 0 && d->group.n > 0)
+		rf_books_group_due(t->p, d->ns, d->group); /* perhaps it does not go */
 	return true;
 }
 

@@ -183,6 +183,7 @@ void rf_books_pod_gone(struct rf_placer *p, struct rf_str uid);
 void rf_books_say(struct rf_placer *p, struct rf_str uid, struct rf_str message); /* why its gang waits */
 void rf_books_group_due(struct rf_placer *p, struct rf_str ns, struct rf_str name);
 void rf_books_group_gone(struct rf_placer *p, struct rf_str ns, struct rf_str name);
+int rf_books_write_group(struct rf_placer *p, struct rf_str ns, struct rf_str name); /* now, if it is due or not */
 void rf_books_done(struct rf_placer *p);
 /* Write what is due of the status of groups, and of queues whose counts changed: a bounded lot a turn, all of them
  * in turn, and what fails is tried again ever more rarely and holds up nobody. When to come again, in ms from now;
@@ -192,7 +193,7 @@ int64_t rf_books_write_queues(struct rf_placer *p);
 void rf_books_queues_due(struct rf_placer *p, bool usage); /* all of them; usage too if asked */
 /* Merge patches; NULL: it says so already. */
 struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, int64_t ever,
-				int64_t scheduled, struct rf_str message);
+				int64_t scheduled, int64_t ending_ms, struct rf_str message);
 struct rf_json *rf_queue_status(struct rf_placer *p, struct rf_arena *a, const struct rf_json *queue,
 				bool usage);
 

@@ -966,6 +966,62 @@ static void what_is_evicted_leaves_in_its_own_order(void **state)
 	assert_int_equal(bound(w, "red"), 2);
 }
 
+static size_t drop_evicted(struct world *w)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < 4; i++) {
+		const char *path = text(w, POD, "red", text(w, "w%d", i));
+
+		if (get(w, path) == NULL || !rf_kube_deleting(get(w, path)))
+			continue;
+		drop(w, text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s", RF_STR(rf_pod_claim_name(&w->a, get(w, path)))));
+		drop(w, path);
+		put(w, text(w, POD, "kube-system", text(w, "was-w%d", i)), /* check() counts who was bound */
+		    rf_json_make(&w->a, "{'kind':'Pod','metadata':{'name':%s,'namespace':'kube-system','uid':%s},'spec':{'nodeName':'n1'},"
+				 "'status':{'phase':'Succeeded'}}", text(w, "was-w%d", i), text(w, "was-%d", i)));
+		n++;
+	}
+	return n;
+}
+
+/* Whatever write the process dies before, and although who was evicted is gone when the next one comes, and with it the reason:
+ * all of a gang goes, or nobody of it. */
+static void a_crash_between_evictions_leaves_no_half_gang(void **state)
+{
+	size_t halves = 0;
+	int k = 1;
+
+	for (bool died = true; died; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+		size_t gone = 0;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		run(w);
+		assert_true(started(w, "red", "train"));
+		add_tenant(w, "blue", "{'quota':{'gpus':1},'queue':{'guaranteed':{'gpus':1}}}");
+		add_pod(w, "blue", "b0", 1, NULL);
+		w->fault = FAULT_CRASH;
+		w->at = w->writes + k;
+		run(w);
+		died = w->dead;
+		gone = drop_evicted(w);
+		halves += gone > 0 && gone < 4;
+		drop(w, text(w, POD, "blue", "b0"));
+		restart(w);
+		run(w);
+		gone += drop_evicted(w);
+		assert_true(gone == 0 || gone == 4);
+		run(w);
+		assert_null(rf_json_at(get(w, text(w, GROUP, "red", "train")), "status", "ending"));
+		tear_down(&own);
+	}
+	assert_true(halves >= 3); /* between two evictions, at least */
+}
+
 static void an_eviction_that_a_budget_refuses_is_not_said_to_have_happened(void **state)
 {
 	struct world *w = *state;
@@ -1089,19 +1145,26 @@ static void a_gang_is_started_only_when_enough_were_bound(void **state)
 {
 	struct world *w = *state;
 	struct rf_json *g = rf_json_make(&w->a, "{'metadata':{'uid':'g'},'spec':{'minMember':3}}");
-	struct rf_json *patch = rf_group_status(&w->a, g, 2, 2, RF_LIT("no room"));
+	struct rf_json *patch = rf_group_status(&w->a, g, 2, 2, 0, RF_LIT("no room"));
 
 	assert_false(rf_json_is_true(rf_json_at(patch, "status", "started")));
 	assert_true(rf_str_is(rf_json_str_at(patch, "status", "phase"), "Pending"));
 	assert_true(rf_str_is(rf_json_str_at(patch, "status", "message"), "no room"));
-	patch = rf_group_status(&w->a, g, 3, 2, RF_LIT("no room")); /* one has ended */
+	patch = rf_group_status(&w->a, g, 3, 2, 0, RF_LIT("no room")); /* one has ended */
 	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
 	assert_int_equal(rf_json_int(rf_json_at(patch, "status", "scheduled"), -1), 2);
 	assert_int_equal(rf_json_str_at(patch, "status", "message").n, 0);
 	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
-	assert_null(rf_group_status(&w->a, g, 3, 2, RF_STR_EMPTY));
-	patch = rf_group_status(&w->a, g, 0, 0, RF_STR_EMPTY); /* its pods are gone: it had started all the same */
+	assert_null(rf_group_status(&w->a, g, 3, 2, 0, RF_STR_EMPTY));
+	patch = rf_group_status(&w->a, g, 0, 0, 0, RF_STR_EMPTY); /* its pods are gone: it had started all the same */
 	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
+	patch = rf_group_status(&w->a, g, 3, 2, START, RF_STR_EMPTY);
+	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
+	assert_true(rf_str_eq(rf_json_str_at(g, "status", "ending"), rf_time_format(&w->a, START)));
+	assert_null(rf_group_status(&w->a, g, 3, 2, START, RF_STR_EMPTY));
+	patch = rf_group_status(&w->a, g, 3, 2, 0, RF_STR_EMPTY);
+	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
+	assert_null(rf_json_at(g, "status", "ending"));
 }
 
 static void write_queues(struct world *w, bool usage)
@@ -1899,6 +1962,7 @@ int main(void)
 		TEST(a_pod_that_went_while_it_was_bound_holds_no_card),
 		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
 		TEST(what_is_evicted_leaves_in_its_own_order),
+		TEST(a_crash_between_evictions_leaves_no_half_gang),
 		TEST(an_eviction_that_a_budget_refuses_is_not_said_to_have_happened),
 		TEST(an_eviction_that_may_have_been_done_is_not_done_twice),
 		TEST(a_binding_is_remembered_until_the_watch_repeats_it),

@@ -14,8 +14,8 @@ void rf_core_config_default(struct rf_core_config *c)
 	*c = (struct rf_core_config){
 		.policy = RF_FLEET_FRAG,
 		.reclaim = RF_RECLAIM_GUARANTEE,
-		.half_life_ms = INT64_C(90) * 24 * 3600 * 1000, /* docs/benchmarks/sched.md says why */
-		.entry_ms = 60 * 1000,
+		.half_life_ms = INT64_C(3650) * 24 * 3600 * 1000, /* docs/benchmarks/sched.md says why */
+		.entry_ms = 24 * 3600 * 1000,
 		.reserve_after_ms = 10 * 60 * 1000,
 		.reserve_cards = 8,
 		.reserve_most = RF_QUEUE_RESERVATIONS_MAX,
@@ -55,7 +55,7 @@ struct rf_core *rf_core_new(const struct rf_core_config *config)
 		rf_vec_push(&c->resources, rf_strdup(fixed[i].name));
 	put_own_queue(c, CO_CLUSTER);
 	put_own_queue(c, CO_LIMBO);
-	c->model_stamp = 1;
+	c->model_stamp = c->commits = 1;
 	c->wake_ms = c->plan_wake = c->ahead_wake = INT64_MAX;
 	c->capacity_stale = true;
 	c->scratch = (struct rf_buf)RF_BUF_INIT;

@@ -93,6 +93,9 @@ struct rf_core_decision {
 	/* Of a gang: how many decisions after this one belong to the same commit. All claims of a commit are
 	 * written before its first binding, so that a crash leaves promises, never half a gang. */
 	size_t commit_left;
+	/* EVICT: its group goes as a whole with it, and has to say so (ending_ms, as rf_core_ending has it) before this is
+	 * carried out. Empty: it does not. */
+	struct rf_str group;
 	struct rf_str reason; /* one line: text, and resource=, level=, need=, have=, help= */
 };
 
@@ -116,6 +119,8 @@ void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int
 struct rf_str rf_core_why(struct rf_core *c, struct rf_str uid, int64_t now_ms, struct rf_arena *a);
 /* How many workloads are before it in its queue; -1: it does not wait. */
 int64_t rf_core_position(struct rf_core *c, struct rf_str uid);
+/* Since when its members are to go as a whole; 0: they are not, or not any more. */
+int64_t rf_core_ending(const struct rf_core *c, struct rf_str ns, struct rf_str group);
 struct rf_queues *rf_core_queues(struct rf_core *c);
 struct rf_fleet *rf_core_fleet(struct rf_core *c);
 /* Resource of the queues by name; -1: not known. */

@@ -1,11 +1,11 @@
 /* Decisions: in the order in which to carry them out. */
 #include "sched/core_private.h"
 
-#define SWEEP 256	 /* pods whose reason is looked at again in one go */
-#define SWEEP_MS 20	 /* from one go to the next */
-#define CALM_MS 100	 /* since something was placed, before reasons are looked at again; they leave cold caches */
-#define CALM_MOST_MS 500 /* ... but where there is no end of placing, they are put off by that */
-#define REASONS 20000	 /* nodes that are looked at for reasons in one go */
+/* Reasons wait behind decisions, and come a few at a time: who is told of meanwhile waits for no more than that, and
+ * finds the caches as it left them. */
+#define SWEEP 16	/* pods whose reason is looked at again in one go */
+#define SWEEP_MS 4	/* from one go to the next */
+#define REASONS 600	/* nodes that are looked at for reasons in one go */
 #define TRIES 256	 /* in vain, in one go: then others have a word */
 #define SPEAK_MS 3000	 /* while there is no end of trying */
 
@@ -119,7 +119,8 @@ static void say_bind(struct rf_core *c, struct out *o, struct co_pod *p, size_t 
 	d->node = rf_arena_str(o->a, rf_str(p->seat->name));
 	d->promised = promised;
 	d->commit_left = left;
-	c->placed_ms = c->now;
+	p->commit = c->commits;
+	c->commits += left == 0;
 	if (promised && p->claim != NULL)
 		grants_of_claim(o->a, p->claim, d);
 	else
@@ -180,8 +181,12 @@ static void say_evict(struct rf_core *c, struct out *o, struct co_pod *p)
 	if (p->seat != NULL)
 		d->node = rf_arena_str(o->a, rf_str(p->seat->name));
 	d->reason = co_why_evict(c, p, o->a, &d->cause);
-	if (p->whole && p->group != NULL)
+	if (p->whole && p->group != NULL) {
 		p->group->going++;
+		if (p->group->ending == 0)
+			p->group->ending = p->group->ending_was = c->now;
+		d->group = rf_arena_str(o->a, rf_str(p->group->name));
+	}
 	co_todo(c, p, CO_ASKED);
 }
 
@@ -245,6 +250,15 @@ static bool give_up_mending(struct rf_core *c)
 	return any;
 }
 
+static uint64_t may_help(const struct co_work *w)
+{
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (rf_wish_moves(p->shape->wish))
+			return 0; /* anything */
+	}
+	return ~CO_NEIGHBOURS;
+}
+
 /* What is decided is said before more is tried in vain than that. */
 static bool enough(const struct out *o, size_t vain, size_t vain_since)
 {
@@ -256,6 +270,8 @@ static void start_all(struct rf_core *c, struct out *o)
 	size_t vain = 0, vain_since = 0; /* since something was decided */
 
 	c->unfinished = false;
+	co_settle(c);
+	co_plans_review(c);
 	for (;;) {
 		struct rf_workload_view v;
 		struct rf_workload *w;
@@ -286,7 +302,7 @@ static void start_all(struct rf_core *c, struct out *o)
 		}
 		vain++;
 		vain_since += o->d.n > 0;
-		rf_queues_refuse(c->queues, w, 0);
+		rf_queues_refuse(c->queues, w, may_help(v.user));
 		(void)co_plan_failed(c, v.user);
 	}
 }
@@ -296,12 +312,11 @@ static void start_all(struct rf_core *c, struct out *o)
 static void tell(struct rf_core *c, struct out *o, struct co_pod *p, struct rf_arena *words)
 {
 	uint64_t number;
-	struct rf_str why;
 
 	rf_arena_reset(words);
-	why = co_why(c, p, words, &number);
+	number = co_why_number(c, p, words);
 	if (number != p->told) {
-		say(c, o, p, RF_CORE_WAIT)->reason = rf_arena_str(o->a, why);
+		say(c, o, p, RF_CORE_WAIT)->reason = rf_arena_str(o->a, co_why(c, p, words));
 		p->told = number;
 		p->told_ms = c->now;
 	}
@@ -327,18 +342,12 @@ static void tell_fresh(struct rf_core *c, struct out *o)
 	}
 }
 
-/* Who was told is looked at again if anything changed since, not all the time, not all of them at once, and rather
- * when nothing is placed. */
+/* Who was told is looked at again if anything changed since, not all the time, and not all of them at once. */
 static int64_t sweep_at(const struct rf_core *c)
 {
-	int64_t at;
-
 	if (!c->sweeping && (c->config.tell_ms <= 0 || c->told == NULL || c->ticks == c->swept))
 		return INT64_MAX;
-	at = c->sweeping ? c->sweep_ms : c->swept_ms + c->config.tell_ms;
-	if (c->placed_ms == 0)
-		return at;
-	return RF_MIN(RF_MAX(at, c->placed_ms + CALM_MS), at + CALM_MOST_MS);
+	return c->sweeping ? c->sweep_ms : c->swept_ms + c->config.tell_ms;
 }
 
 static void tell_again(struct rf_core *c, struct out *o)
@@ -414,6 +423,7 @@ size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_
 		tell_fresh(c, &o);
 		tell_again(c, &o);
 	}
+	co_plans_seen(c);
 	log_decide(c, &o, ticks, marked);
 	n = o.d.n;
 	*ret = rf_arena_array(a, struct rf_core_decision, RF_MAX(n, 1));
@@ -456,14 +466,13 @@ static void undo(struct rf_core *c, struct co_pod *p)
 		co_mark_group(c, g);
 }
 
-/* Of a gang: with one the whole commit fails, but for those whose claims are there. These are said again. */
-static void undo_commit(struct rf_core *c, struct co_group *g, const struct co_work *commit)
+/* Of a gang: with one the whole commit fails, but for those whose claims are there. These are said again. What was said
+ * in another commit is carried out nevertheless. */
+static void undo_commit(struct rf_core *c, struct co_group *g, uint64_t commit)
 {
-	bool whole = g->started || g->was_whole;
-
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
-		if (whole && p->work != commit)
-			continue; /* one that came later, on its own */
+		if (p->commit != commit)
+			continue;
 		if (p->state == CO_PLACED && p->todo == CO_ASKED)
 			undo(c, p);
 		else if (p->state == CO_PROMISED && p->todo == CO_ASKED)
@@ -477,8 +486,8 @@ static void failed_bind(struct rf_core *c, struct co_pod *p, struct rf_str why)
 	struct co_group *g = p->group;
 
 	co_pause(c, p, why);
-	if (g != NULL && p->work != NULL) {
-		undo_commit(c, g, p->work);
+	if (g != NULL) {
+		undo_commit(c, g, p->commit);
 		if (!g->started && !g->was_whole)
 			g->again_ms = RF_MAX(g->again_ms, p->again_ms);
 		co_mark_group(c, g);
@@ -529,14 +538,13 @@ void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int
 struct rf_str rf_core_why(struct rf_core *c, struct rf_str uid, int64_t now_ms, struct rf_arena *a)
 {
 	struct co_pod *p = rf_map_get(&c->pods, uid);
-	uint64_t number;
 
 	c->now = RF_MAX(c->now, now_ms);
 	if (p == NULL)
 		return RF_STR_EMPTY;
 	co_look(c);
 	p = rf_map_get(&c->pods, uid);
-	return p != NULL && p->waits != 0 ? co_why(c, p, a, &number) : RF_STR_EMPTY;
+	return p != NULL && p->waits != 0 ? co_why(c, p, a) : RF_STR_EMPTY;
 }
 
 static bool comes_before(const struct co_work *a, const struct co_work *b)

@@ -2,8 +2,12 @@
 #include "sched/core_private.h"
 
 #define ATTEMPTS 8	 /* plans that are looked for in one go */
-#define MANY_WAIT 2000 /* with more who wait, candidates are looked for only every so often */
+#define MANY_WAIT 512 /* with more who wait, candidates are looked for only every so often */
 #define LOOK_MS 100
+#define LOOK_MOST 64 /* of a queue, then */
+#define VAIN_COST 16 /* of the attempts of one go, then: what is looked for in vain takes milliseconds */
+#define VAIN_MOST 64 /* of a queue, then: after that it is looked at less and less often, down to VAIN_MS */
+#define VAIN_MS 1000
 #define LATE_MS 300000 /* after its grace a victim should be gone by then */
 #define GRACE_MS 300000 /* an eviction leaves no more */
 
@@ -64,42 +68,49 @@ static void count_flight(struct rf_core *c)
 				struct co_flight *f = flight_of(c, q, ch.ask[k].resource);
 
 				if (f == NULL) {
-					rf_vec_push(&c->flights, ((struct co_flight){ q, ch.ask[k].resource, 0, false }));
+					rf_vec_push(&c->flights, ((struct co_flight){ q, ch.ask[k].resource, 0 }));
 					f = &c->flights.at[c->flights.n - 1];
 				}
 				f->amount += ch.ask[k].amount;
 			}
 		}
 	}
-	for (size_t i = 0; i < c->flights.n; i++) {
-		struct co_flight *f = &c->flights.at[i];
-		struct rf_queue *q = rf_queues_find(c->queues, rf_str(f->queue->name));
-		struct rf_queue_view v;
-
-		if (q == NULL)
-			continue;
-		rf_queue_view(c->queues, q, f->resource, c->now, &v);
-		f->over = v.used - f->amount > v.guaranteed;
-	}
 }
 
-/* Is its queue, or one above, over its guarantee only by what is on its way? */
-static bool shielded(struct rf_core *c, const struct co_work *w, bool alike)
+/* Is the queue over its guarantee in something of this, and only by what is on its way? */
+static bool over_by_flight(struct rf_core *c, const struct co_queue *q, const struct co_charge *ch)
 {
+	bool over = false;
+
+	for (size_t k = 0; k < ch->n; k++) {
+		const struct co_flight *f = flight_of(c, q, ch->ask[k].resource);
+		struct rf_queue_view v;
+
+		rf_queue_view(c->queues, q->at, ch->ask[k].resource, c->now, &v);
+		if (v.used - (f != NULL ? f->amount : 0) > v.guaranteed)
+			return false;
+		over = over || v.used > v.guaranteed;
+	}
+	return over;
+}
+
+/* By the books as they are now, in which what goes anyway may be gone. */
+static bool shielded(void *ctx, const struct rf_workload *rw)
+{
+	struct rf_core *c = ctx;
 	struct co_charge ch = { .n = 0 };
+	struct rf_workload_view v;
+	const struct co_work *w;
 
 	if (c->flights.n == 0)
 		return false;
-	for (const struct co_pod *p = w->first; p != NULL; p = alike ? NULL : p->work_next)
+	rf_workload_view(rw, &v);
+	w = v.user;
+	for (const struct co_pod *p = w->first; p != NULL; p = v.members == (int64_t)w->n ? NULL : p->work_next)
 		co_charge_held(c, p, &ch);
-	for (const struct co_queue *q = w->queue; q != NULL; q = parent_of(c, q)) {
-		for (size_t k = 0; k < ch.n; k++) {
-			const struct co_flight *f = flight_of(c, q, ch.ask[k].resource);
-
-			if (f != NULL && !f->over && ch.ask[k].resource != CO_CPU && ch.ask[k].resource != CO_MEMORY &&
-			    ch.ask[k].resource != CO_PODS)
-				return true;
-		}
+	for (const struct co_queue *q = w->queue; q != NULL && q->at != NULL; q = parent_of(c, q)) {
+		if (over_by_flight(c, q, &ch))
+			return true;
 	}
 	return false;
 }
@@ -140,12 +151,15 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 			m = (struct rf_evict_member){ .leaving = true };
 		rf_vec_push(&c->members, m);
 	}
-	stays = shielded(c, w, v.members == (int64_t)w->n) || (w->group != NULL && is_coming(w->group));
+	stays = w->group != NULL && is_coming(w->group);
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
 		/* not yet bound: it cannot be evicted */
 		bool bound = p->hold != 0 && p->state == CO_BOUND;
 
-		rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound }));
+		if (p->hold == 0 && p->state == CO_BOUND && co_leaves(p)) /* its node is gone: nobody knows when */
+			rf_vec_push(&c->members, ((struct rf_evict_member){ .leaving = true }));
+		else
+			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound }));
 	}
 	for (size_t i = 0; i < c->members.n / 2; i++) { /* those that matter least first */
 		struct rf_evict_member m = c->members.at[i];
@@ -270,6 +284,7 @@ static struct rf_evict_world world_of(struct rf_core *c)
 					.queues = c->queues,
 					.members = members_of,
 					.may_go = co_may_go,
+					.shielded = shielded,
 					.gone = gone,
 					.back = back,
 					.ctx = c,
@@ -425,6 +440,15 @@ static void all_back(struct rf_core *c, struct pretence *v, size_t n)
 	}
 }
 
+/* Where they found room now: what comes next is not to take that. */
+static void note_places(const struct pretence *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].plan != NULL && v[i].good && v[i].gang.gang.n == v[i].plan->plan.n_places)
+			memcpy(v[i].plan->plan.places, v[i].at, v[i].plan->plan.n_places * sizeof(*v[i].at));
+	}
+}
+
 static bool shares_no_rack(const struct co_work *w)
 {
 	const struct co_tenant *t = w->first->shape->tenant;
@@ -463,6 +487,8 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	good = all_hold(c, w, v, &a);
 	all_back(c, v, c->plans.n);
 	rf_fleet_rollback(c->fleet, mark);
+	if (good)
+		note_places(v, c->plans.n);
 	return good;
 }
 
@@ -529,6 +555,7 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 		ask.class = rf_wish_class(c->wishes, m->shape->wish, false);
 		ask.may_kept = co_ahead_may(c, w);
 		if (at->node >= c->by_handle.n || c->by_handle.at[at->node] == NULL || !c->by_handle.at[at->node]->there ||
+		    !co_in_domain(c, w, at->node) ||
 		    rf_fleet_take(c->fleet, &ask, at, false, &hold, &err) < 0)
 			return false;
 		co_seat_as(c, m, c->by_handle.at[at->node], hold, at->n > 0, false);
@@ -594,6 +621,7 @@ static void drop_broken(struct rf_core *c)
 	(void)all_hold(c, NULL, v, &a);
 	all_back(c, v, n);
 	rf_fleet_rollback(c->fleet, mark);
+	note_places(v, n);
 	for (size_t i = n; i-- > 0;) {
 		/* nothing can start now: if all have gone for it, it was in vain */
 		if (v[i].good && c->plans.at[i]->left > 0 && c->now < c->plans.at[i]->due)
@@ -628,31 +656,82 @@ static bool before(const struct co_work *a, const struct co_work *b)
 	return co_before(a->first, b->first);
 }
 
-/* One of each queue, the one whose turn is first there. */
-static size_t find_candidates(struct rf_core *c, struct co_work **ret, size_t most)
+/* One of each queue, the one whose turn is first there. Where so many wait that not all can be tried each time, queues
+ * take turns, and so do those who wait in one, behind the first. */
+struct candidates {
+	struct rf_core *c;
+	struct co_work **at; /* in the order of their turn */
+	size_t n, most;
+	bool turns, behind; /* behind: the first of each queue was tried */
+};
+
+static bool many_wait(const struct rf_core *c)
 {
-	size_t n = 0;
+	return c->n_waits > MANY_WAIT;
+}
 
-	for (int list = 0; list < 2; list++) {
-		for (struct co_pod *p = list == 0 ? c->fresh : c->told; p != NULL; p = p->wait_next) {
-			struct co_work *w = p->work;
-			size_t i = 0;
+static bool sooner(const struct co_work *a, const struct co_work *b, bool turns)
+{
+	return turns && a->planned != b->planned ? a->planned < b->planned : before(a, b);
+}
 
-			if (p->state != CO_QUEUED || w == NULL || w->first != p || !candidate(c, w))
-				continue;
-			while (i < n && ret[i]->queue != w->queue)
-				i++;
-			if (i < n && before(w, ret[i]))
-				ret[i] = w;
-			if (i < n)
-				continue;
-			if (n < most)
-				ret[n++] = w;
-			else
-				c->plan_more = true;
-		}
+static void consider(void *ctx, struct rf_workload *rw)
+{
+	struct candidates *v = ctx;
+	struct rf_workload_view view;
+	struct co_work *w;
+	size_t i = 0;
+
+	rf_workload_view(rw, &view);
+	w = view.user;
+	if (w->first == NULL || w->first->state != CO_QUEUED || !candidate(v->c, w))
+		return;
+	while (i < v->n && v->at[i]->queue != w->queue)
+		i++;
+	if (i < v->n && !sooner(w, v->at[i], v->behind))
+		return;
+	if (i == v->most && sooner(v->at[i - 1], w, v->turns)) {
+		v->c->plan_more = true;
+		return;
 	}
-	return n;
+	v->c->plan_more |= i == v->most;
+	v->n += i == v->n && i < v->most;
+	for (i = RF_MIN(i, v->most - 1); i > 0 && sooner(w, v->at[i - 1], v->turns); i--)
+		v->at[i] = v->at[i - 1];
+	v->at[i] = w;
+}
+
+/* Of a queue: it is passed over for a while where what was looked for was in vain again and again. */
+static void look_in(struct candidates *v, struct rf_queue *q)
+{
+	struct rf_core *c = v->c;
+	const struct co_queue *of = rf_map_get(&c->queue_map, rf_queue_name(q));
+	struct rf_claims claims = { .policy = c->config.reclaim,
+				    .above = of != NULL && of->ranks.n > 0 ? of->ranks.at[0].priority : INT64_MAX,
+				    .most = v->turns ? LOOK_MOST : SIZE_MAX,
+				    .round = c->news + 1,
+				    .look = consider,
+				    .ctx = v };
+
+	if ((v->turns && of != NULL && of->plan_after > c->now) || rf_queue_claims(c->queues, q, &claims, c->now))
+		c->plan_more = true;
+}
+
+static size_t find_candidates(struct rf_core *c, struct co_work **ret, size_t most, bool behind)
+{
+	bool turns = many_wait(c);
+	struct candidates v = { .c = c, .at = ret, .most = most, .turns = turns, .behind = turns && behind };
+	struct rf_queue *q;
+	struct rf_workload *w;
+	int64_t start;
+
+	for (size_t i = 0; (w = rf_queues_reserved(c->queues, i, &start)) != NULL; i++) {
+		if (start <= c->now)
+			consider(&v, w);
+	}
+	for (size_t i = 0; (q = rf_queues_waiting(c->queues, i)) != NULL; i++)
+		look_in(&v, q);
+	return v.n;
 }
 
 static bool goes_as_a_whole(const struct co_group *g)
@@ -850,6 +929,30 @@ static bool find_plan_of_models(struct rf_core *c, struct co_work *w, struct co_
 	return false;
 }
 
+/* Not even on empty machines? */
+static bool hopeless(struct rf_core *c, const struct co_work *w)
+{
+	static const bool stays[RF_FLEET_UNFITS] = { [RF_FLEET_NOT_IN_CLASS] = true,
+						     [RF_FLEET_CORDONED] = true,
+						     [RF_FLEET_NO_RACK] = true,
+						     [RF_FLEET_NO_MODEL] = true,
+						     [RF_FLEET_TOO_SMALL] = true };
+	struct co_shape *s = w->first->shape;
+	uint32_t counts[RF_FLEET_UNFITS];
+	struct rf_fleet_ask ask;
+
+	if (!co_ask(c, s, ~UINT64_C(0), &ask))
+		return true;
+	if (!rf_wish_moves(s->wish))
+		ask.class = rf_wish_class(c->wishes, s->wish, false);
+	rf_fleet_why(c->fleet, &ask, counts);
+	for (size_t i = 0; i < RF_FLEET_UNFITS; i++) {
+		if (counts[i] > 0 && !stays[i])
+			return false;
+	}
+	return true;
+}
+
 static bool plan_for(struct rf_core *c, struct co_work *w)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -879,6 +982,51 @@ static bool plan_for(struct rf_core *c, struct co_work *w)
 	return true;
 }
 
+static bool is_said(const struct co_plan *p)
+{
+	for (size_t i = 0; i < p->plan.n; i++) {
+		const struct co_pod *v = p->plan.go[i]->user;
+
+		if (v != NULL && v->todo == CO_EVICT && !must_go(v))
+			return false;
+	}
+	return true;
+}
+
+/* What is said is right when it is said: a plan of which a part was put off is made anew. Those that were told to go leave
+ * anyway, and nobody else comes in between. */
+void co_plans_review(struct rf_core *c)
+{
+	for (size_t i = c->plans.n; i-- > 0;) {
+		struct co_plan *p = c->plans.at[i];
+		struct co_work *w = p->work;
+		bool stale = p->news != c->news;
+
+		p->news = c->news;
+		if (!stale || is_said(p))
+			continue;
+		co_plan_drop(c, p);
+		if (candidate(c, w))
+			(void)plan_for(c, w);
+	}
+}
+
+/* So that what follows from our own decisions is no news. */
+void co_plans_seen(struct rf_core *c)
+{
+	for (size_t i = 0; i < c->plans.n; i++)
+		c->plans.at[i]->news = c->news;
+}
+
+/* Where many wait. */
+static void note_luck(struct rf_core *c, struct co_queue *q, bool luck)
+{
+	if (q == NULL)
+		return;
+	q->vain = luck ? 0 : RF_MIN(q->vain + 1, 2 * VAIN_MOST);
+	q->plan_after = q->vain > VAIN_MOST ? c->now + VAIN_MS * (q->vain - VAIN_MOST) / VAIN_MOST : 0;
+}
+
 bool co_plan(struct rf_core *c)
 {
 	struct co_work *work[ATTEMPTS];
@@ -894,13 +1042,22 @@ bool co_plan(struct rf_core *c)
 	c->plan_more = c->attempts <= 0;
 	if (c->plans.n >= CO_PLANS_MAX || c->attempts <= 0)
 		return false;
-	n = find_candidates(c, work, RF_COUNT(work));
-	for (size_t i = 0; i < n && c->plans.n < CO_PLANS_MAX; i++, c->attempts--) {
-		if (!plan_for(c, work[i]))
+	n = find_candidates(c, work, RF_COUNT(work), !fresh);
+	for (size_t i = 0; i < n && c->plans.n < CO_PLANS_MAX; i++) {
+		bool never = hopeless(c, work[i]), found = !never && plan_for(c, work[i]);
+
+		c->attempts -= many_wait(c) ? VAIN_COST : 1;
+		if (many_wait(c))
+			note_luck(c, work[i]->queue, found);
+		if (never) {
+			work[i]->planned = c->news + 1;
+			note_vain(c, work[i]);
+		} else if (!found) {
 			wake_for_min_runs(c);
+		}
 	}
 	/* Behind the first of a queue another may have more luck. */
-	c->plan_more = n > 0;
+	c->plan_more |= n > 0;
 	return n > 0;
 }
 
@@ -913,27 +1070,32 @@ int64_t co_plan_next(const struct rf_core *c)
 
 /* --- what comes of it --------------------------------------------------------------------------- */
 
-void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why)
+/* It stays: what was planned with it comes to nothing. */
+static void drop_plans_of(struct rf_core *c, const struct co_pod *p)
 {
-	co_todo(c, p, CO_NOTHING);
-	co_pause(c, p, why); /* half a gang is evicted again after it */
-	if (p->whole && p->group != NULL && p->group->going > 0)
-		p->group->going--;
-	if (must_go(p))
-		return;
-	stays(c, p);
 	for (size_t i = c->plans.n; i-- > 0;) {
 		struct co_plan *plan = c->plans.at[i];
-		struct co_work *w = plan->work;
 		bool of = false;
 
 		for (size_t k = 0; k < plan->plan.n; k++)
 			of = of || plan->plan.go[k]->user == p;
 		if (!of)
 			continue;
-		put_off(c, w);
+		put_off(c, plan->work);
 		co_plan_drop(c, plan);
 	}
+}
+
+void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why)
+{
+	co_todo(c, p, CO_NOTHING);
+	co_pause(c, p, why); /* half a gang is evicted again after it */
+	if (p->whole && p->group != NULL && p->group->going > 0 && --p->group->going == 0)
+		p->group->ending = 0;
+	if (must_go(p))
+		return;
+	stays(c, p);
+	drop_plans_of(c, p);
 }
 
 void co_evict_again(struct rf_core *c, struct co_pod *p)
@@ -941,12 +1103,30 @@ void co_evict_again(struct rf_core *c, struct co_pod *p)
 	struct rf_evict_member m = { .hold = p->hold, .user = p };
 	const struct rf_evict_member *go = &m;
 
-	if (!must_go(p))
+	if (!must_go(p)) { /* others came back meanwhile: its gang is one again */
 		stays(c, p);
-	else if (co_may_go(c, &go, 1))
+		drop_plans_of(c, p);
+	} else if (co_may_go(c, &go, 1)) {
 		co_todo(c, p, CO_EVICT);
-	else
+	} else {
 		co_pause(c, p, RF_LIT("its disruption budget is used up"));
+	}
+}
+
+/* Those that were bound when it was decided. Who came late and was within its own minimum run time then was not meant. */
+void co_evict_rest(struct rf_core *c, struct co_group *g)
+{
+	g->bereft = false;
+	if (enough_stay(g))
+		return; /* none went, or they came back */
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->state != CO_BOUND || co_leaves(p) || p->started > g->ending || p->started + co_min_run(p) > g->ending ||
+		    co_pinned(p))
+			continue;
+		p->evicting = p->whole = true;
+		g->going += g->going == 0; /* those who went before */
+		co_evict_again(c, p);
+	}
 }
 
 struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause)
@@ -962,6 +1142,9 @@ struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena 
 		}
 	}
 	*ret_cause = RF_CORE_INCOMPLETE;
+	if (p->whole && p->group != NULL)
+		return rf_arena_printf(a, "others of group %s were evicted, and what is left of it is less than its minimum. resource=pods level=group need=%lld have=0 help=wait until it can start again",
+				       p->group->name, (long long)p->group->min);
 	return rf_arena_printf(a, "group %s could not be completed in time, and half of it is of no use; its pods are evicted. resource=pods level=group need=%lld have=%zu help=create it anew",
 			       p->group != NULL ? p->group->name : "", p->group != NULL ? (long long)p->group->min : 0,
 			       p->group != NULL ? p->group->have : 0);

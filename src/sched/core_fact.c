@@ -51,10 +51,13 @@ static const enum rf_fleet_policy policies[] = { [RF_SCHED_FRAGMENTATION] = RF_F
 						 [RF_SCHED_PACK] = RF_FLEET_PACK,
 						 [RF_SCHED_SPREAD] = RF_FLEET_SPREAD };
 
+_Static_assert(RF_SCHED_ISLANDS == RF_FLEET_ISLANDS && RF_SCHED_NUMA_UNKNOWN == RF_FLEET_NUMA_UNKNOWN, "one number for both");
+
 static void send(struct rf_core *c, struct co_node *n)
 {
 	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX];
-	struct rf_fleet_node v = { .cpu_milli = n->cpu,
+	struct rf_fleet_node v = { .name = rf_str(n->name),
+				   .cpu_milli = n->cpu,
 				   .memory = n->memory,
 				   .pods = n->pods,
 				   .cards = cards,
@@ -71,8 +74,8 @@ static void send(struct rf_core *c, struct co_node *n)
 
 		cards[i] = (struct rf_fleet_card){ .memory = s->memory,
 						   .model = s->told ? s->model : CO_NO_MODEL,
-						   .island = s->island,
-						   .numa = s->numa,
+						   .island = s->told ? s->island : RF_SCHED_ISLAND_UNKNOWN(i),
+						   .numa = s->told ? s->numa : RF_SCHED_NUMA_UNKNOWN,
 						   .healthy = s->there && s->healthy,
 						   .sliced = s->sliced,
 						   .fixed = s->fixed };
@@ -140,6 +143,8 @@ void rf_core_del_node(struct rf_core *c, struct rf_str name)
 	CO_LOG(c, RF_LOG_NODE, .del = true, .name = name);
 	if (n == NULL || !n->there)
 		return;
+	if (n->refs > 0)
+		co_settle(c); /* what was told to be there is in its rack from now on */
 	/* Who is still counted there counts for nobody's wishes any more. */
 	for (struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
 		if (p->wished)
@@ -198,10 +203,8 @@ static bool is_digit(char ch)
 }
 
 /* "gpu-2" before "gpu-10". */
-static int by_name(const void *pa, const void *pb)
+static int compare_names(struct rf_str a, struct rf_str b)
 {
-	struct rf_str a = (*(const struct rf_sched_device *const *)pa)->name;
-	struct rf_str b = (*(const struct rf_sched_device *const *)pb)->name;
 	size_t i = 0;
 
 	while (i < a.n && i < b.n && a.p[i] == b.p[i] && !is_digit(a.p[i]))
@@ -211,6 +214,38 @@ static int by_name(const void *pa, const void *pb)
 	if (a.n != b.n && a.n > 0 && b.n > 0 && is_digit(a.p[0]) && is_digit(b.p[0]))
 		return a.n < b.n ? -1 : 1;
 	return rf_str_cmp(a, b);
+}
+
+static int by_name(const void *pa, const void *pb)
+{
+	return compare_names((*(const struct rf_sched_device *const *)pa)->name, (*(const struct rf_sched_device *const *)pb)->name);
+}
+
+/* Claims that were told of first made places for their cards in their own order. Nothing is held there before the cards are
+ * told: of cards that are equally good the first by name is taken, whatever was told first. */
+static void sort_slots(struct co_node *n)
+{
+	uint8_t from[RF_FLEET_CARDS_MAX], to[RF_FLEET_CARDS_MAX];
+	struct co_slot was[RF_FLEET_CARDS_MAX];
+
+	for (size_t i = 0; i < n->n_slots; i++) {
+		size_t at = i;
+
+		was[i] = n->slots[i];
+		for (; at > 0 && compare_names(rf_str(was[i].name), rf_str(was[from[at - 1]].name)) < 0; at--)
+			from[at] = from[at - 1];
+		from[at] = (uint8_t)i;
+	}
+	for (size_t i = 0; i < n->n_slots; i++) {
+		n->slots[i] = was[from[i]];
+		to[from[i]] = (uint8_t)i;
+	}
+	for (struct co_claim *k = n->claims_here; k != NULL; k = k->node_next) {
+		for (size_t i = 0; i < k->n; i++) {
+			if (k->grants[i].slot < n->n_slots)
+				k->grants[i].slot = to[k->grants[i].slot];
+		}
+	}
 }
 
 static bool slot_in_use(const struct co_node *n, size_t slot)
@@ -297,6 +332,8 @@ void rf_core_put_devices(struct rf_core *c, struct rf_str node, const struct rf_
 		if (slot >= 0)
 			set_slot(c, &n->slots[slot], order[i]);
 	}
+	if (!known)
+		sort_slots(n);
 	n->cards_known = true;
 	if (known && n_was == n->n_slots && same_slots(was, n->slots, n_was))
 		return;
@@ -345,14 +382,31 @@ static void count_profiles(const struct rf_core *c, const int64_t *cut, int64_t 
 	}
 }
 
+/* Of a card of which nobody has told since a restart only what is held of it is known. */
+static void count_held(struct rf_core *c, const struct co_node *n, const struct co_grant *g, int64_t *sum)
+{
+	int64_t profile = g->profile.n > 0 ? co_profile(c, g->profile) : -1;
+
+	if (g->slot >= n->n_slots || n->slots[g->slot].told || g->whole)
+		return;
+	if (profile >= 0)
+		sum[profile]++;
+	if (g->profile.n > 0)
+		return;
+	sum[CO_BYTES] += RF_MIN(g->bytes, RF_FLEET_MEMORY_MAX);
+	sum[CO_MILLI] += RF_MIN(g->milli, RF_FLEET_MILLI);
+}
+
 /* Cards that are gone and still held count: their charge does. */
-static uint64_t gone_and_held(const struct co_node *n)
+static uint64_t gone_and_held(struct rf_core *c, const struct co_node *n, int64_t *sum)
 {
 	uint64_t held = 0;
 
 	for (const struct co_claim *k = n->claims_here; k != NULL; k = k->node_next) {
-		for (size_t i = 0; i < k->n; i++)
+		for (size_t i = 0; i < k->n; i++) {
 			held |= k->grants[i].slot < 64 ? UINT64_C(1) << k->grants[i].slot : 0;
+			count_held(c, n, &k->grants[i], sum);
+		}
 	}
 	return held;
 }
@@ -367,7 +421,7 @@ void co_capacity(struct rf_core *c)
 	c->capacity_stale = false;
 	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
 		const struct co_node *n = m->value;
-		uint64_t held = n->claims_here != NULL ? gone_and_held(n) : 0;
+		uint64_t held = n->claims_here != NULL ? gone_and_held(c, n, sum) : 0;
 
 		for (size_t i = 0; i < n->n_slots; i++) {
 			if ((n->there && n->slots[i].there) || (held >> i & 1))

@@ -250,7 +250,7 @@ bool co_ask(struct rf_core *c, struct co_shape *s, uint64_t models, struct rf_fl
 					 (struct rf_fleet_owner){ .level = RF_ISOLATION_GPU, .system = s->system };
 	if (f->ask.n_parts == 0)
 		return true;
-	ret->models = f->mask & models;
+	ret->models = f->cards > 0 ? f->mask & models : f->mask; /* only whole cards are charged to their model */
 	return ret->models != 0;
 }
 

@@ -33,7 +33,8 @@ static bool is_ready(const struct co_pod *p)
 	       (p->bar == CO_BAR_GROUP || p->bar == CO_BAR_MIN || p->bar == CO_BAR_COMMIT);
 }
 
-static void call_roll(const struct co_group *g, struct rf_arena *a, struct roll *r)
+/* And from now on they are in order, whoever was told of first. */
+static void call_roll(struct co_group *g, struct rf_arena *a, struct roll *r)
 {
 	r->all = rf_arena_array(a, struct co_pod *, g->n_pods + 1);
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
@@ -47,6 +48,11 @@ static void call_roll(const struct co_group *g, struct rf_arena *a, struct roll 
 	}
 	if (r->n > 1)
 		qsort(r->all, r->n, sizeof(*r->all), by_rank);
+	for (size_t i = 0; i < r->n; i++) {
+		r->all[i]->group_prev = i > 0 ? r->all[i - 1] : NULL;
+		r->all[i]->group_next = i + 1 < r->n ? r->all[i + 1] : NULL;
+	}
+	g->pods = r->n > 0 ? r->all[0] : NULL;
 }
 
 /* --- what runs -------------------------------------------------------------------------------- */
@@ -418,8 +424,15 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 		co_mark(c, r.all[i]);
 	}
 	charge_members(c, g, &r, &a);
-	if (r.whole == 0)
+	if (g->bereft && g->known) {
+		co_evict_rest(c, g);
+		r = (struct roll){ .n = 0 };
+		call_roll(g, &a, &r);
+	}
+	if (r.whole == 0) {
 		g->going = 0;
+		g->ending = 0;
+	}
 	if (!g->known) {
 		drop_work(c, g);
 		bar_ready(c, &r, CO_BAR_GROUP);

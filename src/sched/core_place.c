@@ -98,14 +98,41 @@ static void find_rooms(struct rf_core *c, const struct co_work *w, struct co_gan
 	}
 }
 
-/* Where those of the group are that have a place already. */
-static uint32_t held_domain(const struct co_group *g, const uint32_t *domain, size_t n)
+static uint32_t domain_at(uint32_t node, const uint32_t *domain, size_t n)
 {
-	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
-		if (p->seat != NULL && p->seat->handle < n && domain[p->seat->handle] != RF_FLEET_NONE)
-			return domain[p->seat->handle];
+	return node < n ? domain[node] : RF_FLEET_NONE;
+}
+
+/* Where those of the group are that have a place already, or else those for whom one is being made. */
+static uint32_t held_domain(const struct co_work *w, const struct co_group *g, const uint32_t *domain, size_t n)
+{
+	uint32_t at = RF_FLEET_NONE;
+
+	for (const struct co_pod *p = g->pods; p != NULL && at == RF_FLEET_NONE; p = p->group_next)
+		at = p->seat != NULL ? domain_at(p->seat->handle, domain, n) : RF_FLEET_NONE;
+	for (const struct co_pod *p = g->pods; p != NULL && at == RF_FLEET_NONE; p = p->group_next) {
+		const struct co_plan *plan = p->work != NULL && p->work != w ? p->work->plan : NULL;
+
+		if (plan != NULL && plan->plan.n_places > 0)
+			at = domain_at(plan->plan.places[0].node, domain, n);
 	}
-	return RF_FLEET_NONE;
+	return at;
+}
+
+bool co_in_domain(struct rf_core *c, const struct co_work *w, uint32_t node)
+{
+	const struct co_group *g = w->first->group;
+	const uint32_t *domain;
+	size_t n;
+
+	if (g == NULL || !g->known || g->topology == NULL)
+		return true;
+	domain = rf_wishes_domains(c->wishes, rf_str(g->topology), &n);
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->seat != NULL && domain_at(p->seat->handle, domain, n) != RF_FLEET_NONE)
+			return domain_at(p->seat->handle, domain, n) == domain_at(node, domain, n);
+	}
+	return domain_at(node, domain, n) != RF_FLEET_NONE;
 }
 
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
@@ -136,7 +163,7 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
 	}
 	if (group != NULL && group->known && group->topology != NULL) {
 		ret->gang.domain = rf_wishes_domains(c->wishes, rf_str(group->topology), &ret->gang.n_domain);
-		ret->gang.held = held_domain(group, ret->gang.domain, ret->gang.n_domain);
+		ret->gang.held = held_domain(w, group, ret->gang.domain, ret->gang.n_domain);
 	}
 	return true;
 }
@@ -390,6 +417,8 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 		co_state(c, p, CO_PLACED);
 		co_todo(c, p, CO_ASKED);
 		co_fly(c, p);
+		if (rf_wish_helps(p->shape->wish))
+			c->freed |= CO_NEIGHBOURS;
 	}
 	return true;
 }

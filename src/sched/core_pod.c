@@ -104,6 +104,10 @@ void rf_core_put_group(struct rf_core *c, const struct rf_sched_group *v)
 	g->run_limit = RF_MIN(RF_MAX(v->run_limit_ms, 0), RF_QUEUE_MS_MAX);
 	g->pinned = v->pinned;
 	g->started = v->started;
+	if (v->ending_ms > g->ending_was) {
+		g->ending = g->ending_was = v->ending_ms;
+		g->bereft = true;
+	}
 	set_text(&g->queue, v->queue);
 	set_text(&g->topology, v->topology);
 	for (struct co_pod *p = g->pods; changed && p != NULL; p = p->group_next) {
@@ -127,6 +131,16 @@ void rf_core_del_group(struct rf_core *c, struct rf_str ns, struct rf_str name)
 		co_mark(c, p);
 	}
 	co_mark_group(c, g);
+}
+
+int64_t rf_core_ending(const struct rf_core *c, struct rf_str ns, struct rf_str name)
+{
+	rf_auto(buf) key = RF_BUF_INIT;
+	const struct co_group *g;
+
+	rf_buf_printf(&key, "%.*s/%.*s", RF_STR(ns), RF_STR(name));
+	g = rf_map_get(&c->groups, rf_buf_str(&key));
+	return g != NULL ? g->ending : 0;
 }
 
 static void leave_group(struct rf_core *c, struct co_pod *p)
@@ -558,6 +572,8 @@ static void remove_claim(struct rf_core *c, struct co_claim *k)
 		if (c->dirty_claims.at[i] == k)
 			c->dirty_claims.at[i] = NULL;
 	}
+	if (k->node != NULL && !k->node->there)
+		c->freed = ~UINT64_C(0); /* perhaps nothing of it was held, but it was charged: to a model, too */
 	rf_map_del(&c->claims, k->key);
 	co_node_ref(&k->node, NULL, c);
 	if (p != NULL)

@@ -23,6 +23,10 @@
 /* The resources that are there from the start; then models and profiles as they become known. */
 enum { CO_CARDS, CO_BYTES, CO_MILLI, CO_CPU, CO_MEMORY, CO_PODS, CO_FIXED };
 
+/* In c->freed: somebody came whom others may want to be near. Who was refused and does not look at pods (rf_wish_moves)
+ * is not woken by that alone; of everything else other bits tell, too. */
+#define CO_NEIGHBOURS (UINT64_C(1) << CO_PODS)
+
 /* --- what there is ---------------------------------------------------------------------------- */
 
 struct co_model {
@@ -99,6 +103,7 @@ struct co_queue { /* a queue as it was put; the tree has what holds */
 	bool holds; /* it is in the tree as it should be */
 	struct rf_queue *at; /* in the tree, perhaps as it was once; NULL: not there */
 	size_t n_works;
+	int64_t vain, plan_after; /* plans in vain since there was one, where many wait; not before */
 	RF_VEC(struct co_rank) ranks; /* what runs there and may be evicted, by priority, the lowest first */
 	struct co_tenant *tenant;
 };
@@ -231,7 +236,7 @@ struct co_pod {
 	bool whole; /* ... and its gang goes with it, for what would stay is too little */
 	/* It went while its commit was on its way: should that fail in its name, the others are to hear of it. */
 	bool ghost;
-	const struct co_work *commit; /* to compare with only */
+	uint64_t commit; /* the number of the one in which its binding was said last */
 	bool heard;    /* a claim was told of since it was placed */
 	bool flies;    /* is in the core's list of those */
 	bool respec;   /* what its work says of it is another */
@@ -285,6 +290,9 @@ struct co_group {
 	bool tried;   /* it was, in vain */
 	size_t have; /* pods that could start, as of the last look */
 	size_t going; /* it goes as a whole: so many evictions were said, and not refused */
+	int64_t ending; /* since then; 0: it does not */
+	int64_t ending_was; /* the last that was known: what the API says until then is no news */
+	bool bereft; /* somebody before us decided that it goes: what is left is to be looked at */
 };
 
 /* What the queues know as one workload. */
@@ -317,7 +325,6 @@ struct co_budget {
 struct co_flight { /* of a queue: charged for what is decided and not written yet */
 	const struct co_queue *queue;
 	int64_t resource, amount;
-	bool over; /* the queue is over its guarantee without it */
 };
 
 struct co_plan { /* an eviction plan that is carried out */
@@ -326,6 +333,7 @@ struct co_plan { /* an eviction plan that is carried out */
 	struct rf_evict_plan plan; /* its members' users are pods, NULL: gone */
 	size_t left;		   /* so many are still there */
 	int64_t due;		   /* by then they should be gone */
+	uint64_t news;		   /* as of which it was made, or last looked at */
 };
 
 /* Nodes that are kept for others are for who ends before, and: */
@@ -380,7 +388,7 @@ struct rf_core {
 	RF_VEC(struct co_group *) dirty_groups;
 	bool capacity_stale, queues_pending, limbo_stale;
 	bool model_quotas; /* some queue speaks of a model */
-	uint64_t freed;	   /* resources of which more may be free: for rf_queues_changed */
+	uint64_t freed;	   /* resources of which more may be free: for rf_queues_changed; CO_NEIGHBOURS */
 	RF_VEC(struct co_work *) limbo;
 
 	/* To be said: pods with a todo, in the order in which it came up. */
@@ -390,10 +398,10 @@ struct rf_core {
 	bool fresh_mixed;     /* not in the order of their age */
 	struct co_pod *sweep; /* the next to look at again */
 	bool sweeping;
+	uint64_t commits; /* said so far */
 	bool unfinished;  /* not all that may start was tried */
 	size_t looked;	  /* nodes, for reasons, in this call */
 	int64_t spoke_ms; /* when there was time for reasons */
-	int64_t placed_ms; /* when a place was said last; 0: never */
 	uint64_t ticks, swept; /* counts what may change a reason */
 	int64_t swept_ms, sweep_ms; /* when it began, and goes on */
 
@@ -468,7 +476,7 @@ struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, st
 void co_shape_drop(struct rf_core *c, struct co_shape *s);
 struct co_labels *co_labels_of(struct rf_core *c, const struct rf_sched_pod *p);
 void co_labels_drop(struct rf_core *c, struct co_labels *l);
-/* The fleet's ask of such a pod, without its class. models: those that quotas leave. False: no model does. */
+/* The fleet's ask of such a pod, without its class. models: those that quotas leave for whole cards. False: no model does. */
 bool co_ask(struct rf_core *c, struct co_shape *s, uint64_t models, struct rf_fleet_ask *ret);
 struct rf_fleet_owner co_owner(const struct co_ns *ns, bool daemon);
 
@@ -564,6 +572,7 @@ struct co_gang {
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p);
+bool co_in_domain(struct rf_core *c, const struct co_work *w, uint32_t node); /* where the rest of its group is */
 
 /* --- core_ahead.c: nodes for work to come ------------------------------------------------------ */
 
@@ -582,7 +591,8 @@ bool co_ahead_allow(struct rf_core *c, const struct co_work *w);
 /* --- core_why.c ------------------------------------------------------------------------------- */
 
 /* In words, and as a number that stays while only amounts change. */
-struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a, uint64_t *ret_number);
+struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
+uint64_t co_why_number(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
 
 /* --- core_evict.c ----------------------------------------------------------------------------- */
 
@@ -590,6 +600,8 @@ bool co_leaves(const struct co_pod *p); /* by itself or because it was evicted: 
 void co_plan_drop(struct rf_core *c, struct co_plan *p);
 void co_plans_forget(struct rf_core *c, struct co_pod *victim); /* it is gone */
 void co_fly(struct rf_core *c, struct co_pod *p); /* it was placed */
+void co_plans_seen(struct rf_core *c);
+void co_plans_review(struct rf_core *c); /* what was not said yet, and facts came in between */
 bool co_plan(struct rf_core *c); /* nothing starts by itself: true if something is to be said now */
 int64_t co_plan_next(const struct rf_core *c);
 /* May these seats be taken without making somebody's plan impossible? */
@@ -600,6 +612,7 @@ void co_plans_hide(struct rf_core *c, const struct co_work *w); /* inside a mark
 bool co_plan_failed(struct rf_core *c, struct co_work *w);	 /* it was refused although all are gone */
 void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
 void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
+void co_evict_rest(struct rf_core *c, struct co_group *g); /* as was decided before a restart */
 bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
 struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
 

@@ -32,6 +32,40 @@ static void give(struct rf_core *c, struct co_node *n, uint64_t hold, bool wake)
 	co_tick(c);
 }
 
+/* The fleet forgets a node that is gone, and its rack, with the last that is held there. Who gives a hold back to take
+ * another in its place keeps the node meanwhile. */
+struct pin {
+	struct co_node *n; /* NULL: none is needed */
+	uint64_t hold;
+};
+
+static struct pin pin(struct rf_core *c, struct co_node *n)
+{
+	struct rf_fleet_ask ask = { .owner = { .system = true }, .no_pod = true };
+	struct rf_fleet_place at RF_UNINITIALIZED;
+	struct pin p = { .n = NULL };
+	struct rf_err err;
+
+	if (n == NULL || n->there || n->handle == RF_FLEET_NONE)
+		return p;
+	at.node = n->handle;
+	at.n = 0;
+	if (rf_fleet_take(c->fleet, &ask, &at, true, &p.hold, &err) < 0)
+		return p;
+	co_node_ref(&p.n, n, c);
+	co_held(c, n, 1);
+	return p;
+}
+
+static void unpin(struct rf_core *c, struct pin *p)
+{
+	if (p->n == NULL)
+		return;
+	(void)rf_fleet_give(c->fleet, p->hold);
+	co_held(c, p->n, -1);
+	co_node_ref(&p->n, NULL, c);
+}
+
 static void unlink_seat(struct rf_core *c, struct co_pod *p)
 {
 	if (p->seat_prev != NULL)
@@ -55,15 +89,19 @@ static void link_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 
 static void drop_hold(struct rf_core *c, struct co_pod *p, bool again)
 {
+	struct co_claim *k = p->held_for;
+
 	if (p->hold != 0)
 		give(c, p->seat, p->hold, p->held_for == NULL || !again);
 	p->hold = 0;
 	p->assumed_cards = p->reseat = false;
-	if (p->held_for == NULL)
+	if (k == NULL)
 		return;
-	p->held_for->placed = false;
-	co_mark_claim(c, p->held_for);
+	k->placed = false;
+	co_mark_claim(c, k);
 	p->held_for = NULL;
+	if (!again && !p->seat->there)
+		co_seat_claim(c, k); /* while the fleet knows the node */
 }
 
 static void unseat(struct rf_core *c, struct co_pod *p)
@@ -158,10 +196,12 @@ static bool take(struct rf_core *c, struct co_node *n, struct rf_fleet_ask *ask,
 		return false;
 	if (k != NULL)
 		whole = resolve_all(c, k, &at) && n->cards_known;
+	ask->somewhere = k != NULL && at.n < k->n;
 	if (rf_fleet_take(c->fleet, ask, &at, true, ret_hold, &err) < 0) {
 		/* Somebody else has one of these cards, in a way that cannot be both: the pod counts without. */
 		whole = false;
 		at.n = 0;
+		ask->somewhere = true;
 		if (ask->no_pod || rf_fleet_take(c->fleet, ask, &at, true, ret_hold, &err) < 0)
 			return false;
 	}
@@ -190,12 +230,13 @@ static struct co_claim *claim_for(const struct co_pod *p, const struct co_node *
 	return k;
 }
 
-static void wish(struct rf_core *c, struct co_pod *p)
+static bool wish(struct rf_core *c, struct co_pod *p)
 {
 	if (p->wished || !p->seat->there)
-		return;
+		return false;
 	rf_wish_on(c->wishes, p->shape->wish, p->seat->handle);
 	p->wished = true;
+	return true;
 }
 
 static void unseat_claim(struct rf_core *c, struct co_claim *k, bool again);
@@ -206,7 +247,7 @@ static bool seated_right(const struct co_pod *p, const struct co_node *n, const 
 	       (k == NULL || k->placed);
 }
 
-void co_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
+static void seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 {
 	struct co_claim *k = n != NULL ? claim_for(p, n) : NULL;
 	struct rf_fleet_ask ask;
@@ -237,7 +278,16 @@ void co_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 	else
 		(void)take(c, n, &ask, NULL, &p->hold);
 	p->held_for = k;
-	wish(c, p);
+	if (wish(c, p) && rf_wish_helps(p->shape->wish))
+		c->freed |= CO_NEIGHBOURS;
+}
+
+void co_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
+{
+	struct pin keep = pin(c, p->seat);
+
+	seat(c, p, n);
+	unpin(c, &keep);
 }
 
 void co_seat_as(struct rf_core *c, struct co_pod *p, struct co_node *n, uint64_t hold, bool cards, bool wished)
@@ -249,7 +299,7 @@ void co_seat_as(struct rf_core *c, struct co_pod *p, struct co_node *n, uint64_t
 	p->assumed_cards = cards;
 	p->wished = wished;
 	p->reown = p->reseat = p->heard = false;
-	wish(c, p);
+	(void)wish(c, p); /* whether it stays is not known yet */
 }
 
 /* --- claims ----------------------------------------------------------------------------------- */
@@ -284,18 +334,23 @@ void co_unseat_claim(struct rf_core *c, struct co_claim *k)
 void co_seat_claim(struct rf_core *c, struct co_claim *k)
 {
 	struct rf_fleet_ask ask = { .no_pod = true };
+	struct pin keep;
 
-	if (k->reown || k->node == NULL)
-		co_unseat_claim(c, k);
+	if (k->node == NULL || (k->pod != NULL && k->pod->held_for == k)) {
+		if (k->reown || k->node == NULL)
+			co_unseat_claim(c, k);
+		k->reown = false;
+		return;
+	}
+	if (k->hold != 0 && k->placed && !k->reown)
+		return;
+	keep = pin(c, k->node);
+	unseat_claim(c, k, !k->reown);
 	k->reown = false;
-	if (k->node == NULL || (k->pod != NULL && k->pod->held_for == k))
-		return;
-	if (k->hold != 0 && k->placed)
-		return;
-	unseat_claim(c, k, true);
 	ask.owner = owner_of(k);
 	k->placed = take(c, k->node, &ask, k, &k->hold);
 	co_work_claim(c, k);
+	unpin(c, &keep);
 }
 
 bool co_claim_good(const struct co_claim *k)

@@ -270,7 +270,6 @@ static void become_ghost(struct rf_core *c, struct co_pod *p)
 	if (p->group == NULL || p->work == NULL || p->work->n < 2 || p->todo != CO_ASKED || p->state == CO_BOUND)
 		return;
 	p->ghost = true;
-	p->commit = p->work;
 	co_mark_group(c, p->group);
 }
 
@@ -422,6 +421,16 @@ static int by_key(const void *pa, const void *pb)
 	return strcmp((*(struct co_group *const *)pa)->key, (*(struct co_group *const *)pb)->key);
 }
 
+/* Those that are gone last. */
+static int by_claim(const void *pa, const void *pb)
+{
+	const struct co_claim *a = *(struct co_claim *const *)pa, *b = *(struct co_claim *const *)pb;
+
+	if (a == NULL || b == NULL)
+		return (a == NULL) - (b == NULL);
+	return rf_str_cmp(a->key, b->key);
+}
+
 static void free_pod(struct rf_core *c, struct co_pod *p)
 {
 	struct co_ns *s = p->ns;
@@ -457,6 +466,8 @@ static void settle_claims(struct rf_core *c)
 
 	memcpy(&all, &c->dirty_claims, sizeof(all));
 	memset(&c->dirty_claims, 0, sizeof(c->dirty_claims));
+	if (all.n > 1)
+		qsort(all.at, all.n, sizeof(*all.at), by_claim);
 	for (size_t i = 0; i < all.n; i++) {
 		struct co_claim *k = all.at[i];
 

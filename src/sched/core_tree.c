@@ -152,6 +152,7 @@ static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 	q->at = rf_queues_find(c->queues, rf_str(q->name));
 	q->holds = true;
 	c->limbo_stale = true;
+	c->freed = ~UINT64_C(0);  /* who was refused for want of room on a model may have it now */
 	c->queues_pending = true; /* others may have waited for it */
 	return 0;
 }
@@ -187,6 +188,7 @@ static bool settle_queue(struct rf_core *c, struct co_queue *q)
 	}
 	if (q->at != NULL && rf_queues_del(c->queues, rf_str(q->name), c->now, &err) < 0)
 		return false;
+	c->freed = ~UINT64_C(0);
 	free_queue(c, q);
 	return true;
 }
@@ -438,6 +440,7 @@ void rf_core_put_budget(struct rf_core *c, const struct rf_sched_budget *v)
 	b->v.labels = copy_term(&b->a, &v->labels);
 	free_budget(rf_map_set(&c->budgets, ns_key(c, v->ns, v->name), b));
 	c->budgets_listed = false;
+	c->news++; /* more may go, or less */
 	co_tick(c);
 }
 
@@ -446,6 +449,7 @@ void rf_core_del_budget(struct rf_core *c, struct rf_str ns, struct rf_str name)
 	CO_LOG(c, RF_LOG_BUDGET, .del = true, .ns = ns, .name = name);
 	free_budget(rf_map_del(&c->budgets, ns_key(c, ns, name)));
 	c->budgets_listed = false;
+	c->news++; /* more may go, or less */
 	co_tick(c);
 }
 

@@ -9,7 +9,7 @@
 #define WEIGHT 4096 /* of one pod */
 #define ANEW 4	    /* it is looked at again after so large a part of the pods came or went */
 #define FEW 1024    /* shapes that are looked at in one go */
-#define STEPS 16    /* else so many for each pod that came or went */
+#define STEPS 8     /* else so many for each pod that came or went */
 
 static bool counts(const struct co_shape *s)
 {

@@ -9,6 +9,7 @@ struct words {
 	struct rf_arena *a;
 	const struct co_pod *p;
 	uint64_t number;
+	bool mute; /* only the number matters */
 };
 
 static uint64_t mix(uint64_t h, uint64_t v)
@@ -17,14 +18,20 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 29;
 }
 
+static uint64_t mix_text(uint64_t h, const char *text)
+{
+	static const uint8_t fixed[16] = "why a pod waits";
+
+	return mix(h, rf_siphash13(fixed, text, strlen(text)));
+}
+
 /* have may change without the reason being another. */
 static struct rf_str line(struct words *w, struct rf_str text, const char *resource, const char *level, int64_t need,
 			  int64_t have, const char *help)
 {
-	struct rf_str key = rf_arena_printf(w->a, "%s %s %" PRId64 " %s", resource, level, need, help);
-	static const uint8_t fixed[16] = "why a pod waits";
-
-	w->number = mix(w->number, rf_siphash13(fixed, key.p, key.n)) | 1;
+	w->number = mix(mix_text(mix_text(mix_text(w->number, resource), level), help), (uint64_t)need) | 1;
+	if (w->mute)
+		return RF_STR_EMPTY;
 	return rf_arena_printf(w->a, "%.*s. resource=%s level=%s need=%" PRId64 " have=%" PRId64 " help=%s",
 			       RF_STR(text), resource, level, need, have, help);
 }
@@ -170,10 +177,14 @@ static struct rf_str why_quota(struct words *w, const struct rf_why *y)
 {
 	struct rf_core *c = w->c;
 	struct rf_str level = y->level != NULL ? rf_queue_path(w->a, y->level) : RF_LIT("cluster");
-	struct rf_str need = amount(w, y->resource, y->need), have = amount(w, y->resource, y->have), text;
 	const char *what = noun(c, y->resource), *res = c->resources.at[y->resource];
+	struct rf_str need, have, text;
 
 	w->number = mix(w->number, y->kind);
+	if (w->mute)
+		return line(w, RF_STR_EMPTY, res, rf_arena_cstr(w->a, level), y->need, y->have, help_of(y));
+	need = amount(w, y->resource, y->need);
+	have = amount(w, y->resource, y->have);
 	switch (y->kind) {
 	case RF_WHY_LIMIT:
 		text = rf_arena_printf(w->a, "asks for %.*s of %s, and the limit of queue %.*s leaves %.*s", RF_STR(need), what, RF_STR(level), RF_STR(have));
@@ -221,6 +232,8 @@ static const struct {
 	[RF_FLEET_NO_MODEL] = { "without cards of a model that will do", "ask for another model or wait" },
 	[RF_FLEET_UNHEALTHY] = { "whose cards are out of service", "wait until they are repaired" },
 	[RF_FLEET_UNSCRUBBED] = { "whose cards are being cleaned", "wait" },
+	[RF_FLEET_NUMA] = { "with others on cards of one NUMA node, while this tenant or they have isolation numa", "wait until their pods have ended or add a node" },
+	[RF_FLEET_NVLINK] = { "with others on cards joined by NVLink, while this tenant or they have isolation nvlink", "wait until their pods have ended or add a node" },
 	[RF_FLEET_TAKEN] = { "whose cards are taken", "ask for fewer or wait" },
 	[RF_FLEET_KEPT] = { "kept for a large gang that waits longer", "set a shorter run limit or wait" },
 	[RF_FLEET_TOO_SMALL] = { "too small even when empty", "ask for less per pod" },
@@ -257,6 +270,35 @@ static struct lack find_lack(const struct co_form *f, const struct rf_fleet_most
 	return (struct lack){ "nodes", help, 1, 0 };
 }
 
+/* "2 MIG slices 1g.10gb", or of several profiles "3 MIG slices (2 of 1g.10gb, 1 of 2g.20gb)". */
+static const char *slices_of(struct words *w, const struct co_form *f)
+{
+	const char *s = f->slices == 1 ? "" : "s";
+	struct rf_str list = RF_STR_EMPTY, first = RF_STR_EMPTY;
+	bool several = false;
+
+	for (size_t i = 0; i < f->n_parts; i++) {
+		struct rf_str profile = f->parts[i].ask.profile;
+		int64_t n = 0;
+		bool before = false;
+
+		for (size_t k = 0; k < f->n_parts; k++) {
+			bool same = rf_str_eq(f->parts[k].ask.profile, profile);
+
+			before = before || (same && k < i);
+			n += same ? f->parts[k].ask.slices : 0;
+		}
+		if (n == 0 || before)
+			continue;
+		several = first.n > 0;
+		first = first.n > 0 ? first : profile;
+		list = rf_arena_printf(w->a, "%.*s%s%" PRId64 " of %.*s", RF_STR(list), list.n > 0 ? ", " : "", n, RF_STR(profile));
+	}
+	if (several)
+		return rf_arena_printf(w->a, "%" PRId64 " MIG slice%s (%.*s)", f->slices, s, RF_STR(list)).p;
+	return rf_arena_printf(w->a, "%" PRId64 " MIG slice%s %.*s", f->slices, s, RF_STR(first)).p;
+}
+
 static struct rf_str headline(struct words *w, const struct co_form *f, const struct lack *l)
 {
 	if (strcmp(l->resource, "cards") == 0)
@@ -270,8 +312,16 @@ static struct rf_str headline(struct words *w, const struct co_form *f, const st
 	if (strcmp(l->resource, "memory") == 0)
 		return rf_arena_printf(w->a, "needs %.*s of memory on one node; the most any allowed node has left is %.*s", RF_STR(rf_quantity_bytes(w->a, l->need)), RF_STR(rf_quantity_bytes(w->a, RF_MAX(l->have, 0))));
 	if (strcmp(l->resource, "slices") == 0)
-		return rf_arena_printf(w->a, "needs %" PRId64 " MIG slice%s on one node; no allowed node has room for that", f->slices, f->slices == 1 ? "" : "s");
+		return rf_arena_printf(w->a, "needs %s on one node; no allowed node has room for that", slices_of(w, f));
 	return RF_LIT("no node has all that it asks for at once");
+}
+
+/* By the level of who asks; what others accept is not told. */
+static const char *met(struct words *w, const struct rf_fleet_ask *ask)
+{
+	return rf_arena_printf(w->a, "%s (its isolation is %s)", fleet_words[RF_FLEET_ISOLATION].what,
+			       rf_isolation_name(ask->owner.level))
+		.p;
 }
 
 static void count(struct rf_buf *b, uint32_t n, const char *what)
@@ -293,60 +343,77 @@ static const char *short_of(struct words *w, struct co_pod *p)
 		.p;
 }
 
-/* Nodes by what is wrong with them; the help for those that came closest. */
-static const char *list_nodes(struct words *w, struct co_pod *p, const struct rf_fleet_ask *ask, struct rf_buf *b)
+/* Nodes by what is wrong with them. */
+struct counts {
+	uint32_t wish[RF_WISH_UNFITS], fleet[RF_FLEET_UNFITS];
+};
+
+/* For those that came closest. */
+static const char *help_for(const struct counts *n)
 {
-	struct rf_core *c = w->c;
-	uint32_t wish[RF_WISH_UNFITS] = { 0 }, fleet[RF_FLEET_UNFITS] = { 0 };
 	const char *help = NULL;
 
-	rf_wish_why(c->wishes, p->shape->wish, wish);
-	rf_fleet_why(c->fleet, ask, fleet);
-	for (int i = 1; i < RF_WISH_UNFITS; i++) {
-		count(b, wish[i], i == RF_WISH_RESOURCE && wish[i] > 0 ? short_of(w, p) : wish_words[i].what);
-		help = wish[i] > 0 ? wish_words[i].help : help;
-	}
-	for (int i = RF_FLEET_CORDONED; i < RF_FLEET_UNFITS; i++) {
-		count(b, fleet[i], fleet_words[i].what);
-		help = fleet[i] > 0 && (i != RF_FLEET_TOO_SMALL || help == NULL) ? fleet_words[i].help : help;
-	}
+	for (int i = 1; i < RF_WISH_UNFITS; i++)
+		help = n->wish[i] > 0 ? wish_words[i].help : help;
+	for (int i = RF_FLEET_CORDONED; i < RF_FLEET_UNFITS; i++)
+		help = n->fleet[i] > 0 && (i != RF_FLEET_TOO_SMALL || help == NULL) ? fleet_words[i].help : help;
 	return help;
 }
 
-static void fill_why(struct words *w, struct co_pod *p, uint64_t models)
+static struct rf_str list_nodes(struct words *w, struct co_pod *p, const struct rf_fleet_ask *ask, const struct counts *n,
+				struct rf_str text)
+{
+	rf_auto(buf) b = RF_BUF_INIT;
+
+	for (int i = 1; i < RF_WISH_UNFITS; i++)
+		count(&b, n->wish[i], i == RF_WISH_RESOURCE && n->wish[i] > 0 ? short_of(w, p) : wish_words[i].what);
+	for (int i = RF_FLEET_CORDONED; i < RF_FLEET_UNFITS; i++)
+		count(&b, n->fleet[i], i == RF_FLEET_ISOLATION && n->fleet[i] > 0 ? met(w, ask) : fleet_words[i].what);
+	return b.n > 0 ? rf_arena_printf(w->a, "%.*s (nodes: %s)", RF_STR(text), b.p) : text;
+}
+
+static struct rf_str say_models(struct words *w, const struct co_form *f)
+{
+	struct rf_str text = RF_LIT("there is no card in the cluster");
+
+	if (f->mask != 0)
+		text = RF_LIT("the quotas of its queues leave no room on any card model that would do");
+	else if (w->mute)
+		text = RF_STR_EMPTY;
+	else if (f->slices > 0)
+		text = rf_arena_printf(w->a, "needs %s, and no card here has that MIG profile", slices_of(w, f));
+	else if (f->models.n > 0)
+		text = rf_arena_printf(w->a, "no card here is of a model it asks for (%.*s)", RF_STR(f->models));
+	return line(w, text, f->slices > 0 ? "slices" : "cards", "cluster", RF_MAX(f->cards + f->slices, 1), 0,
+		    "ask for another model or wait");
+}
+
+static struct rf_str fill_why(struct words *w, struct co_pod *p, uint64_t models)
 {
 	struct co_shape *s = p->shape;
 	const struct co_form *f = s->form;
-	rf_auto(buf) nodes = RF_BUF_INIT;
+	struct rf_core *c = w->c;
+	struct rf_str text = RF_STR_EMPTY;
 	struct rf_fleet_most most;
 	struct rf_fleet_ask ask;
-	struct rf_str text;
+	struct counts counts;
 	struct lack lack;
 	const char *help;
-	bool any = co_ask(w->c, s, models, &ask);
 
 	w->number = 0;
-	w->c->looked += w->c->by_handle.n;
-	free(s->why);
-	if (!any && f->n_parts > 0) {
-		text = line(w, f->mask != 0 ? RF_LIT("the quotas of its queues leave no room on any card model that would do") :
-				f->slices > 0 ? RF_LIT("no card here has that MIG profile") : f->models.n > 0 ?
-				rf_arena_printf(w->a, "no card here is of a model it asks for (%.*s)", RF_STR(f->models)) :
-				RF_LIT("there is no card in the cluster"),
-			    f->slices > 0 ? "slices" : "cards", "cluster", RF_MAX(f->cards + f->slices, 1), 0, "ask for another model or wait");
-	} else {
-		ask.class = rf_wish_class(w->c->wishes, s->wish, false);
-		ask.may_kept = s->why_kept;
-		rf_fleet_most(w->c->fleet, &ask, &most);
-		help = list_nodes(w, p, &ask, &nodes);
-		lack = find_lack(f, &most, help != NULL ? help : "start a node with GPUs");
-		text = most.nodes > 0 ? headline(w, f, &lack) : RF_LIT("no node will do");
-		if (nodes.n > 0)
-			text = rf_arena_printf(w->a, "%.*s (nodes: %s)", RF_STR(text), nodes.p);
-		text = line(w, text, lack.resource, most.nodes > 0 ? "node" : "cluster", lack.need, RF_MAX(lack.have, 0), lack.help);
-	}
-	s->why = co_dup(text);
-	s->why_number = w->number;
+	if (!co_ask(c, s, models, &ask) && f->n_parts > 0)
+		return say_models(w, f);
+	ask.class = rf_wish_why(c->wishes, s->wish, counts.wish);
+	ask.may_kept = s->why_kept;
+	if (rf_wish_moves(s->wish))
+		c->looked += c->by_handle.n / 16; /* these are looked at only briefly */
+	rf_fleet_most(c->fleet, &ask, &most);
+	rf_fleet_why(c->fleet, &ask, counts.fleet);
+	help = help_for(&counts);
+	lack = find_lack(f, &most, help != NULL ? help : "start a node with GPUs");
+	if (!w->mute)
+		text = list_nodes(w, p, &ask, &counts, most.nodes > 0 ? headline(w, f, &lack) : RF_LIT("no node will do"));
+	return line(w, text, lack.resource, most.nodes > 0 ? "node" : "cluster", lack.need, RF_MAX(lack.have, 0), lack.help);
 }
 
 /* Worked out once for all who ask the same, and again only when something changed. */
@@ -360,16 +427,27 @@ static struct rf_str why_place(struct words *w, struct co_pod *p)
 	(void)co_ask(w->c, s, models, &ask);
 	fleet = rf_fleet_version(w->c->fleet, &ask);
 	wish = rf_wish_version(w->c->wishes, s->wish);
-	if (s->why == NULL || s->why_fleet != fleet || s->why_wish != wish || s->why_models != models ||
+	if (s->why_number == 0 || s->why_fleet != fleet || s->why_wish != wish || s->why_models != models ||
 	    s->why_kept != may_kept) {
+		free(s->why);
+		s->why = NULL;
+		s->why_number = 0;
+	}
+	if (s->why_number == 0 || (s->why == NULL && !w->mute)) {
+		uint64_t looks = rf_fleet_looks(w->c->fleet);
+		struct rf_str text;
+
 		s->why_kept = may_kept;
-		fill_why(w, p, models);
+		text = fill_why(w, p, models);
+		s->why = w->mute ? NULL : co_dup(text);
+		s->why_number = w->number;
+		w->c->looked += rf_fleet_looks(w->c->fleet) - looks;
 	}
 	s->why_fleet = fleet;
 	s->why_wish = wish;
 	s->why_models = models;
 	w->number = s->why_number;
-	return rf_arena_str(w->a, rf_str(s->why));
+	return w->mute ? RF_STR_EMPTY : rf_arena_str(w->a, rf_str(s->why));
 }
 
 static struct rf_str why_work(struct words *w, struct co_pod *p)
@@ -385,6 +463,8 @@ static struct rf_str why_work(struct words *w, struct co_pod *p)
 		if (work->n == 1)
 			return one;
 		w->number = mix(w->number, work->n) | 1;
+		if (w->mute)
+			return RF_STR_EMPTY;
 		return rf_arena_printf(w->a, "group %s: there is no place for %" PRId64 " of its pods at once; each %.*s", p->group->name, work->min, RF_STR(one));
 	}
 	if (y.kind == RF_WHY_TURN || y.resource < 0)
@@ -392,11 +472,23 @@ static struct rf_str why_work(struct words *w, struct co_pod *p)
 	return why_quota(w, &y);
 }
 
-struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a, uint64_t *ret_number)
+static struct rf_str why(struct words *w, struct co_pod *p)
 {
-	struct words w = { .c = c, .a = a, .p = p, .number = p->state * 64 + p->bar };
-	struct rf_str text = p->state == CO_QUEUED && p->work != NULL ? why_work(&w, p) : why_barred(&w);
+	w->number = (uint64_t)p->state * 64 + p->bar;
+	return p->state == CO_QUEUED && p->work != NULL ? why_work(w, p) : why_barred(w);
+}
 
-	*ret_number = w.number | 1;
-	return text;
+struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a)
+{
+	struct words w = { .c = c, .a = a, .p = p };
+
+	return why(&w, p);
+}
+
+uint64_t co_why_number(struct rf_core *c, struct co_pod *p, struct rf_arena *a)
+{
+	struct words w = { .c = c, .a = a, .p = p, .mute = true };
+
+	(void)why(&w, p);
+	return w.number | 1;
 }

@@ -21,6 +21,15 @@ struct member {
 	uint32_t node; /* RF_FLEET_NONE: holds nothing */
 	uint32_t unit;
 	uint32_t cards;
+	bool keeps_out; /* of its whole rack */
+};
+
+struct way { /* a rack that others keep it out of */
+	const uint32_t *nodes;
+	size_t n;
+	size_t shut, movable, leaving; /* holds that do; of these members; of these who go anyway */
+	bool opens;		       /* were these gone */
+	bool tried;		       /* in vain: some of them may not go */
 };
 
 struct unit {
@@ -41,12 +50,14 @@ struct cost { /* compared in this order */
 struct guess {
 	struct cost cost;
 	uint32_t node, stamp;
+	uint64_t order; /* of the node: the first by name is the lowest */
 };
 
 struct search {
 	const struct rf_evict_world *world;
 	struct rf_fleet *f;
 	struct rf_takes *takes;
+	const struct rf_take *all; /* of them */
 	struct rf_gang gang; /* its minimum only */
 	uint32_t *order;     /* of its members: the largest first */
 	unsigned kinds;	     /* of units that may go */
@@ -56,6 +67,8 @@ struct search {
 	uint32_t n_nodes;
 	uint32_t *first, *on; /* by node: members, in the order of their units */
 	uint32_t *stamps;     /* by node: grows when it changes */
+	uint32_t *rack;	      /* by node: its way, one more; 0: nobody keeps it out of there, or all of it is shut */
+	RF_VEC(struct way) ways;
 	RF_VEC(uint32_t) set; /* units that one place needs */
 	RF_VEC(const struct rf_evict_member *) go;
 	RF_VEC(struct guess) heap;
@@ -97,6 +110,19 @@ static void set_room(struct search *s, uint32_t node)
 	s->n_roomy -= was;
 }
 
+static struct way *way_of(const struct search *s, uint32_t node)
+{
+	struct way *w = s->rack[node] > 0 ? &s->ways.at[s->rack[node] - 1] : NULL;
+
+	return w != NULL && w->opens ? w : NULL;
+}
+
+/* Could what is on the one node matter on the other? */
+static bool is_near(const struct search *s, uint32_t a, uint32_t b)
+{
+	return a == b || (a != RF_FLEET_NONE && way_of(s, b) != NULL && s->rack[a] == s->rack[b]);
+}
+
 /* --- units in and out ------------------------------------------------------------------------- */
 
 static void lift_member(struct search *s, const struct member *m)
@@ -130,11 +156,11 @@ static bool is_leaving(const struct unit *u)
 	return u->kind == LEAVING || u->kind == LOST;
 }
 
-/* Only the members on this node; RF_FLEET_NONE: all. */
+/* Only the members on this node, and in its rack if that matters; RF_FLEET_NONE: all. */
 static void lift_on(struct search *s, struct unit *u, uint32_t node)
 {
 	for (uint32_t i = 0; i < u->n; i++)
-		if (node == RF_FLEET_NONE || s->members.at[u->at + i].node == node)
+		if (node == RF_FLEET_NONE || is_near(s, s->members.at[u->at + i].node, node))
 			lift_member(s, &s->members.at[u->at + i]);
 	rf_takes_take(s->takes, u->take, u->charged);
 	s->n_staying -= is_leaving(u);
@@ -144,22 +170,30 @@ static void lift_on(struct search *s, struct unit *u, uint32_t node)
 static void unlift_on(struct search *s, struct unit *u, uint32_t node)
 {
 	for (uint32_t i = u->n; i-- > 0;)
-		if (node == RF_FLEET_NONE || s->members.at[u->at + i].node == node)
+		if (node == RF_FLEET_NONE || is_near(s, s->members.at[u->at + i].node, node))
 			unlift_member(s, &s->members.at[u->at + i]);
 	rf_takes_back(s->takes, u->take, u->charged);
 	s->n_staying += is_leaving(u);
 	set_gone(s, u, false);
 }
 
+static void changed_on(struct search *s, uint32_t node)
+{
+	s->stamps[node]++;
+	set_room(s, node);
+}
+
+/* With one that keeps it out of the rack the whole of that may be open now, or not any more. */
 static void changed(struct search *s, const struct unit *u)
 {
 	for (uint32_t i = 0; i < u->n; i++) {
-		uint32_t node = s->members.at[u->at + i].node;
+		const struct member *m = &s->members.at[u->at + i];
+		const struct way *w = m->keeps_out ? way_of(s, m->node) : NULL;
 
-		if (node == RF_FLEET_NONE)
-			continue;
-		s->stamps[node]++;
-		set_room(s, node);
+		for (size_t k = 0; w != NULL && k < w->n; k++)
+			changed_on(s, w->nodes[k]);
+		if (w == NULL && m->node != RF_FLEET_NONE)
+			changed_on(s, m->node);
 	}
 }
 
@@ -202,6 +236,15 @@ static void charge_leaving(struct search *s, bool gone)
 	}
 }
 
+/* By the books as they are now. */
+static bool books_allow(const struct search *s, const struct unit *u)
+{
+	const struct rf_evict_world *w = s->world;
+
+	return rf_takes_may(s->takes, u->take, u->charged) &&
+	       (u->kind != RECLAIM || w->shielded == NULL || !w->shielded(w->ctx, s->all[u->take].work));
+}
+
 /* What is judged is what will be: with all gone that leave anyway, whether this plan waits for them or not. */
 static bool may_take(struct search *s, const struct unit *u)
 {
@@ -210,9 +253,9 @@ static bool may_take(struct search *s, const struct unit *u)
 	if (u->kind == LEAVING)
 		return true;
 	if (s->n_staying == 0)
-		return rf_takes_may(s->takes, u->take, u->charged);
+		return books_allow(s, u);
 	charge_leaving(s, true);
-	ok = rf_takes_may(s->takes, u->take, u->charged);
+	ok = books_allow(s, u);
 	charge_leaving(s, false);
 	return ok;
 }
@@ -230,7 +273,7 @@ static bool put_one_last(struct search *s, uint32_t *units, size_t n)
 		if (i + 1 < n && s->units.at[units[i + 1]].take == u->take)
 			continue;
 		rf_takes_back(s->takes, u->take, u->charged);
-		if (rf_takes_may(s->takes, u->take, u->charged)) {
+		if (books_allow(s, u)) {
 			memmove(&units[i], &units[i + 1], (n - i - 1) * sizeof(*units));
 			units[n - 1] = unit;
 			return true;
@@ -330,7 +373,7 @@ static bool comes_first(const struct guess *a, const struct guess *b)
 {
 	if (cheaper(&a->cost, &b->cost) || cheaper(&b->cost, &a->cost))
 		return cheaper(&a->cost, &b->cost);
-	return a->node < b->node;
+	return a->order < b->order;
 }
 
 static void push_guess(struct search *s, struct guess g)
@@ -385,16 +428,40 @@ static void add_cost(const struct search *s, struct cost *c, uint32_t unit)
 	c->rank += unit;
 }
 
+/* What keeps it out of the rack, on other nodes than this one. False: nothing does. */
+static bool guess_rack(const struct search *s, uint32_t node, struct cost *c)
+{
+	const struct way *w = way_of(s, node);
+	uint32_t last = UINT32_MAX;
+	bool any = false;
+
+	for (size_t k = 0; w != NULL && !w->tried && k < w->n; k++) {
+		for (uint32_t i = s->first[w->nodes[k]]; i < s->first[w->nodes[k] + 1]; i++) {
+			const struct member *m = &s->members.at[s->on[i]];
+
+			if (!m->keeps_out || !usable(s, &s->units.at[m->unit]))
+				continue;
+			any = true;
+			if (m->unit != last && m->node != node)
+				add_cost(s, c, m->unit);
+			last = m->unit;
+		}
+	}
+	return any;
+}
+
 /* False: not even with all that could go. */
 static bool guess(const struct search *s, uint32_t node, const struct rf_fleet_ask *ask, struct guess *ret)
 {
 	uint32_t missing, freed = 0;
+	bool shut;
 
-	*ret = (struct guess){ .node = node, .stamp = s->stamps[node] };
+	*ret = (struct guess){ .node = node, .stamp = s->stamps[node], .order = rf_fleet_order(s->f, node) };
 	if (!rf_fleet_could(s->f, node, ask))
 		return false;
 	if (rf_fleet_room_on(s->f, node, ask) > 0)
 		return true;
+	shut = guess_rack(s, node, &ret->cost);
 	missing = cards_missing(s, node, ask);
 	for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
 		const struct member *m = &s->members.at[s->on[i]];
@@ -410,7 +477,7 @@ static bool guess(const struct search *s, uint32_t node, const struct rf_fleet_a
 		if (freed >= missing)
 			return true;
 	}
-	return false;
+	return shut; /* how much is missing is seen when that is gone */
 }
 
 static bool in_domain(const struct search *s, uint32_t node, size_t domain)
@@ -491,11 +558,32 @@ static void thin_set(struct search *s, uint32_t node, const struct rf_fleet_ask 
 	}
 }
 
+/* All that keeps it out of the rack. What may not go now may not when more is gone: others need not try. */
+static void gather_rack(struct search *s, uint32_t node, bool careful)
+{
+	struct way *w = way_of(s, node);
+
+	for (size_t k = 0; !w->tried && k < w->n; k++) {
+		for (uint32_t i = s->first[w->nodes[k]]; i < s->first[w->nodes[k] + 1] && !w->tried; i++) {
+			const struct member *m = &s->members.at[s->on[i]];
+
+			w->tried = m->keeps_out && usable(s, &s->units.at[m->unit]) && !add_to_set(s, m->unit, node, careful) && !careful;
+		}
+	}
+	if (w->tried)
+		drop_set(s, node);
+}
+
 /* False: it does not fit there. */
 static bool gather_set(struct search *s, uint32_t node, const struct rf_fleet_ask *ask, bool careful)
 {
 	bool ok = fits_on(s, node, ask);
 	uint32_t last = UINT32_MAX;
+
+	if (!ok && way_of(s, node) != NULL) {
+		gather_rack(s, node, careful);
+		ok = fits_on(s, node, ask);
+	}
 
 	for (uint32_t i = s->first[node]; i < s->first[node + 1] && !ok; i++) {
 		uint32_t unit = s->members.at[s->on[i]].unit;
@@ -561,6 +649,14 @@ static bool best_node(struct search *s, const struct rf_fleet_ask *ask, struct g
 	return last == ret->node || try_node(s, ret->node, ask, &ret->cost);
 }
 
+static void guess_again(struct search *s, uint32_t other, uint32_t node, const struct rf_fleet_ask *ask, size_t domain)
+{
+	struct guess g;
+
+	if (other != node && in_domain(s, other, domain) && guess(s, other, ask, &g))
+		push_guess(s, g);
+}
+
 /* The set goes, and the member takes its place. */
 static bool settle(struct search *s, uint32_t member, uint32_t node, const struct rf_fleet_ask *ask, size_t domain)
 {
@@ -582,11 +678,13 @@ static bool settle(struct search *s, uint32_t member, uint32_t node, const struc
 		const struct unit *u = &s->units.at[s->set.at[i]];
 
 		for (uint32_t k = 0; k < u->n; k++) {
-			uint32_t other = s->members.at[u->at + k].node;
+			const struct member *m = &s->members.at[u->at + k];
+			const struct way *w = m->keeps_out ? way_of(s, m->node) : NULL;
 
-			if (other != RF_FLEET_NONE && other != node && in_domain(s, other, domain) &&
-			    guess(s, other, ask, &again))
-				push_guess(s, again);
+			for (size_t j = 0; w != NULL && j < w->n; j++)
+				guess_again(s, w->nodes[j], node, ask, domain);
+			if (w == NULL && m->node != RF_FLEET_NONE)
+				guess_again(s, m->node, node, ask, domain);
 		}
 	}
 	return true;
@@ -653,6 +751,7 @@ static bool find_places(struct search *s, size_t domain)
 struct choice {
 	size_t domain;
 	uint64_t missing, movable;
+	uint64_t order; /* of its first node by name */
 };
 
 static int by_missing(const void *pa, const void *pb)
@@ -663,7 +762,7 @@ static int by_missing(const void *pa, const void *pb)
 		return a->missing < b->missing ? -1 : 1;
 	if (a->movable != b->movable)
 		return a->movable > b->movable ? -1 : 1;
-	return a->domain < b->domain ? -1 : 1;
+	return a->order < b->order ? -1 : 1;
 }
 
 static size_t list_choices(const struct search *s, struct choice *c)
@@ -671,7 +770,10 @@ static size_t list_choices(const struct search *s, struct choice *c)
 	size_t n = 0;
 
 	for (size_t d = 0; d < s->totals.n; d++)
-		c[d] = (struct choice){ .domain = d, .missing = s->n_usual - RF_MIN(s->totals.at[d], s->n_usual) };
+		c[d] = (struct choice){ .domain = d, .missing = s->n_usual - RF_MIN(s->totals.at[d], s->n_usual), .order = UINT64_MAX };
+	for (uint32_t i = 0; s->totals.n > 1 && i < s->n_nodes; i++)
+		if (domain_of(s, i) != RF_FLEET_NONE)
+			c[domain_of(s, i)].order = RF_MIN(c[domain_of(s, i)].order, rf_fleet_order(s->f, i));
 	for (size_t i = 0; i < s->members.n; i++) {
 		const struct member *m = &s->members.at[i];
 
@@ -915,6 +1017,8 @@ static bool attempt(struct search *s, unsigned kinds)
 	for (uint32_t i = 0; i < s->units.n; i++)
 		if (s->units.at[i].kind == LEAVING)
 			put(s, i, true);
+	for (size_t i = 0; i < s->ways.n; i++)
+		s->ways.at[i].tried = false;
 	if (!quota_suffices(s))
 		return false;
 	ok = find_places_somewhere(s) && find_quota(s) && fits(s);
@@ -1038,6 +1142,40 @@ static void index_nodes(struct search *s)
 			s->on[s->first[s->members.at[i].node + 1]++] = (uint32_t)i;
 }
 
+static void add_way(struct search *s, const uint32_t *nodes, size_t n)
+{
+	const struct rf_fleet_owner *o = &s->gang.asks[0].owner;
+	struct way w = { .nodes = nodes, .n = n };
+
+	for (size_t k = 0; k < n; k++)
+		w.shut += rf_fleet_keep_out(s->f, nodes[k], o);
+	for (size_t k = 0; k < n; k++) {
+		s->rack[nodes[k]] = (uint32_t)s->ways.n + 1;
+		for (uint32_t i = s->first[nodes[k]]; i < s->first[nodes[k] + 1]; i++) {
+			struct member *m = &s->members.at[s->on[i]];
+
+			m->keeps_out = rf_fleet_keeps_out(s->f, m->v.hold, o);
+			w.movable += m->keeps_out;
+			w.leaving += m->keeps_out && m->v.leaving;
+		}
+	}
+	w.opens = w.shut > 0 && w.movable >= w.shut && w.shut - w.leaving <= s->world->most;
+	rf_vec_push(&s->ways, w);
+}
+
+/* Racks that it is kept out of, and could be let into were all gone that may go. */
+static void index_racks(struct search *s)
+{
+	s->rack = rf_alloc((s->n_nodes + 1) * sizeof(*s->rack));
+	for (uint32_t i = 0; i < s->n_nodes; i++) {
+		const uint32_t *nodes = NULL;
+		size_t n = s->rack[i] == 0 ? rf_fleet_rack_shut(s->f, i, &s->gang.asks[0].owner, &nodes) : 0;
+
+		if (n > 0)
+			add_way(s, nodes, n);
+	}
+}
+
 static int by_number(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -1123,6 +1261,7 @@ static void set_up(struct search *s)
 	size_t n;
 	const struct rf_take *all = rf_takes_all(s->takes, &n);
 
+	s->all = all;
 	s->units.cap = s->members.cap = RF_MAX(n, 8); /* mostly */
 	s->units.at = rf_realloc(NULL, s->units.cap * sizeof(*s->units.at));
 	s->members.at = rf_realloc(NULL, s->members.cap * sizeof(*s->members.at));
@@ -1130,6 +1269,7 @@ static void set_up(struct search *s)
 		add_work(s, &all[i], (uint32_t)i);
 	s->gone = rf_alloc((s->units.n / 64 + 1) * sizeof(*s->gone));
 	index_nodes(s);
+	index_racks(s);
 	if (s->gang.domain != NULL)
 		index_domains(s);
 	else
@@ -1155,6 +1295,8 @@ static void search_done(struct search *s)
 	free(s->first);
 	free(s->on);
 	free(s->stamps);
+	free(s->rack);
+	rf_vec_done(&s->ways);
 	free(s->room);
 	free(s->in);
 	free(s->places);

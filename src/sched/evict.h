@@ -26,6 +26,8 @@ struct rf_evict_world {
 	size_t (*members)(void *ctx, const struct rf_workload *w, const struct rf_evict_member **ret);
 	/* May these go together (disruption budgets)? */
 	bool (*may_go)(void *ctx, const struct rf_evict_member *const *go, size_t n);
+	/* Is it over its guarantee, as the queues' books are now, only by what may still fail? NULL: never. */
+	bool (*shielded)(void *ctx, const struct rf_workload *w);
 	/* What if this member were gone, and it is back: for who keeps count of pods by node (the gang's narrow). Both
 	 * or neither may be NULL. */
 	void (*gone)(void *ctx, const struct rf_evict_member *m);

@@ -42,6 +42,7 @@ void rf_fleet_free(struct rf_fleet *f)
 		free(r);
 	}
 	rf_map_done(&f->racks);
+	fl_order_free(f);
 	for (size_t i = 0; i < f->holds.n; i++)
 		free(f->holds.at[i].grants);
 	for (size_t i = 0; i < f->classes.n; i++)
@@ -63,6 +64,7 @@ void rf_fleet_free(struct rf_fleet *f)
 	free(f->dirty);
 	free(f->mixed);
 	fl_lanes_free(f->lanes);
+	fl_known_free(f->known);
 	free(f);
 }
 
@@ -368,6 +370,7 @@ static void put_cards(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 		}
 		fl_card_changed(f, c);
 	}
+	fl_group_cards(f, n);
 	n->hosted = 0;
 	bit_set(f->mixed, node, n->n_levels > 1);
 }
@@ -395,6 +398,7 @@ int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 	n->cordoned = v->cordoned;
 	n->pooled = v->pooled;
 	n->policy = v->pooled ? (uint8_t)v->policy : 0;
+	fl_order_set(f, node, v->name);
 	fl_set_rack(f, node, v->rack);
 	put_cards(f, node, v);
 	fl_set_there(f, node);
@@ -422,6 +426,7 @@ void fl_retire(struct rf_fleet *f, uint32_t node)
 	fl_set_rack(f, node, RF_STR_EMPTY);
 	rf_vec_done(&n->guests.all);
 	*n = (struct node){ 0 };
+	fl_order_drop(f, node);
 	rf_vec_push(&f->unused, node);
 	fl_lanes_changed(f->lanes, node);
 }

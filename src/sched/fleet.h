@@ -22,6 +22,8 @@
 #define RF_FLEET_CPU_MAX 1000000000LL
 #define RF_FLEET_MEMORY_MAX (1LL << 50)
 #define RF_FLEET_KEEPS_MAX 16
+#define RF_FLEET_ISLANDS 128
+#define RF_FLEET_NUMA_UNKNOWN UINT8_MAX
 
 struct rf_fleet;
 struct rf_fleet *rf_fleet_new(void);
@@ -42,17 +44,20 @@ enum rf_fleet_policy {
 	RF_FLEET_FIRST, /* the first node that does */
 };
 
+/* A card of which nobody knows the NUMA node, or the island, counts as being in one with every card of its node: for
+ * those who share no such group. Who needs cards of one island is told no. */
 struct rf_fleet_card {
 	int64_t memory; /* bytes */
 	uint8_t model;
-	uint8_t island; /* of cards joined by NVLink */
-	uint8_t numa;
+	uint8_t island; /* of cards joined by NVLink; RF_FLEET_ISLANDS and above: nobody knows to which */
+	uint8_t numa;	/* RF_FLEET_NUMA_UNKNOWN: nobody knows */
 	bool healthy;
 	bool sliced; /* in MIG mode, and stays so: slices only */
 	bool fixed;  /* not in MIG mode, and stays so: no slices. Neither: a free card may become either */
 };
 
 struct rf_fleet_node {
+	struct rf_str name; /* of nodes that are equally good the first by name is chosen; none: the first that came */
 	int64_t cpu_milli, memory, pods;
 	const struct rf_fleet_card *cards;
 	size_t n_cards;
@@ -67,6 +72,7 @@ struct rf_fleet_node {
  * a mark. RF_INVALID: a size beyond the limits above. */
 int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_node *v, uint32_t *ret_node,
 		      struct rf_err *err);
+uint64_t rf_fleet_order(const struct rf_fleet *f, uint32_t node); /* the lower is the first by name; for now only */
 /* Offers it no more. What it holds is still to be given back; then its handle is used again. */
 void rf_fleet_del_node(struct rf_fleet *f, uint32_t node);
 void rf_fleet_set_cordoned(struct rf_fleet *f, uint32_t node, bool cordoned);
@@ -114,6 +120,7 @@ struct rf_fleet_ask {
 	uint64_t models;	   /* a bit for each that will do; 0: any */
 	uint32_t class;
 	bool no_pod; /* of a take: cards that a pod left behind, and no pod */
+	bool somewhere; /* of a take: it also has cards there of which nobody knows which they are */
 	uint16_t may_kept; /* also on nodes that are kept for these */
 	enum rf_fleet_policy policy;
 	uint8_t n_parts; /* 0: no cards */
@@ -153,6 +160,11 @@ uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below
 /* False: whoever goes, never there (class, cordon, size and models of the node). */
 bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
 bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card);
+/* The nodes of its rack, itself among them, where somebody may keep this owner out of all of it; 0: nobody does. */
+size_t rf_fleet_rack_shut(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o, const uint32_t **ret);
+/* Does that hold? And how many on a node do? */
+bool rf_fleet_keeps_out(const struct rf_fleet *f, uint64_t hold, const struct rf_fleet_owner *o);
+size_t rf_fleet_keep_out(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o);
 
 enum rf_fleet_unfit {
 	RF_FLEET_FITS,
@@ -166,6 +178,8 @@ enum rf_fleet_unfit {
 	RF_FLEET_NO_MODEL,  /* no card of these models, or none that can be used this way */
 	RF_FLEET_UNHEALTHY, /* enough cards, if they were well */
 	RF_FLEET_UNSCRUBBED,
+	RF_FLEET_NUMA,	    /* somebody on cards of the same NUMA node who may not be met there */
+	RF_FLEET_NVLINK,    /* ... on cards joined to them by NVLink */
 	RF_FLEET_TAKEN,	    /* room enough on no card, or on too few */
 	RF_FLEET_KEPT,	    /* it would fit, and the node is kept for others */
 	RF_FLEET_TOO_SMALL, /* not even if the node were empty */
@@ -176,14 +190,17 @@ void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t r
 enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
 
 /* The most that any one node has left of each, of the nodes and cards that such a request may use at all (class,
- * cordons, health, isolation, models). Slow: looks at every node. */
+ * cordons, health, isolation, models). */
 struct rf_fleet_most {
 	int64_t nodes;	      /* how many those are */
 	int64_t cards;	      /* untouched */
 	int64_t bytes, milli; /* of one card, for shares */
 	int64_t cpu_milli, memory, pods;
 };
-void rf_fleet_most(const struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret);
+void rf_fleet_most(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret);
+
+/* Counts nodes that were looked at for these two, in all: what asking costs. */
+uint64_t rf_fleet_looks(const struct rf_fleet *f);
 
 /* Moves on whenever something happened that may help such a request: as long as it reads the same, one that
  * was refused would be refused again. Inside a mark it is not to be kept. */

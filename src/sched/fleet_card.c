@@ -218,11 +218,13 @@ bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card)
 size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
 {
 	const struct node *n;
+	uint64_t closed;
 	size_t room;
 
 	if (node >= f->nodes.n || !fl_in_class(f, ask->class, node) || !fl_node_fits(&f->nodes.at[node], ask))
 		return 0;
 	n = &f->nodes.at[node];
+	closed = fl_closed(f, n, &ask->owner);
 	room = (size_t)n->pods_left;
 	if (ask->cpu_milli > 0)
 		room = RF_MIN(room, times(n->cpu_left, ask->cpu_milli));
@@ -232,7 +234,7 @@ size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf
 		size_t pieces = 0;
 
 		for (unsigned i = 0; i < n->n_cards; i++)
-			pieces += room_on_card(f, &n->cards[i], ask, &ask->parts[p]);
+			pieces += closed >> i & 1 ? 0 : room_on_card(f, &n->cards[i], ask, &ask->parts[p]);
 		room = RF_MIN(room, pieces / RF_MAX(ask->parts[p].n, 1));
 	}
 	return room;

@@ -12,7 +12,7 @@
 #define LANES_MAX 256
 #define LANES_BYTES ((size_t)64 << 20)
 #define BUCKETS 512
-#define CHANGES 65536  /* a lane further behind starts anew */
+#define CHANGES FL_CHANGES /* a lane further behind starts anew */
 #define TWINS 512
 #define HOMES_MAX 32   /* a tenant with own dirt on more nodes gets lanes of its own */
 
@@ -37,6 +37,7 @@ struct lane {
 	uint64_t seen;	   /* of the changes */
 	uint32_t epoch;
 	size_t n, leaves; /* nodes; a power of two */
+	const uint64_t *order; /* of the fleet */
 	int64_t *score;
 	uint32_t *winner; /* [1] is the root; leaf i is leaves + i, not kept */
 };
@@ -92,12 +93,22 @@ void fl_lanes_changed(struct lanes *l, uint32_t node)
 	l->changes[l->changed++ % CHANGES] = node;
 }
 
+uint64_t fl_lanes_count(const struct lanes *l)
+{
+	return l->changed;
+}
+
+uint32_t fl_lanes_change(const struct lanes *l, uint64_t i)
+{
+	return l->changes[i % CHANGES];
+}
+
 /* --- keys ------------------------------------------------------------------------------------- */
 
 /* Where a tenant's own presence decides, besides its dirt. */
 static bool is_personal(const struct rf_fleet_ask *ask)
 {
-	if (ask->owner.level <= RF_ISOLATION_NODE && !ask->owner.system)
+	if (ask->owner.level < RF_ISOLATION_GPU && !ask->owner.system)
 		return true;
 	for (unsigned i = 0; i < ask->n_parts; i++)
 		if (ask->parts[i].kind == RF_FLEET_SLICE && ask->owner.level < RF_ISOLATION_SLICE)
@@ -157,12 +168,14 @@ static int64_t score_at(const struct lane *l, uint32_t node)
 	return node < l->n ? l->score[node] : NEVER;
 }
 
-/* The left one has the lower handle. */
 static uint32_t better(const struct lane *l, size_t at)
 {
 	uint32_t a = winner_at(l, 2 * at), b = winner_at(l, 2 * at + 1);
+	int64_t of_a = score_at(l, a), of_b = score_at(l, b);
 
-	return score_at(l, b) < score_at(l, a) ? b : a;
+	if (of_a == of_b && of_a != NEVER)
+		return l->order[b] < l->order[a] ? b : a;
+	return of_b < of_a ? b : a;
 }
 
 static void set_score(struct lane *l, uint32_t node, int64_t score)
@@ -224,6 +237,9 @@ static int64_t score_like_twin(struct rf_fleet *f, uint32_t node, const struct r
 	uint64_t sign = fl_sign(&f->nodes.at[node]);
 	size_t at = sign % TWINS;
 
+	/* Who is on which card the sign does not say. */
+	if (fl_minds_group(&ask->owner) && f->nodes.at[node].guests.all.n > 0)
+		return fl_place(f, node, ask, stranger, NULL);
 	if (t->sign[at] != sign) {
 		t->sign[at] = sign;
 		t->score[at] = fl_place(f, node, ask, stranger, NULL);
@@ -234,6 +250,7 @@ static int64_t score_like_twin(struct rf_fleet *f, uint32_t node, const struct r
 static void lane_fill(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct lane *l)
 {
 	l->n = f->nodes.n;
+	l->order = f->order.at;
 	l->leaves = 2;
 	while (l->leaves < l->n)
 		l->leaves *= 2;
@@ -261,6 +278,7 @@ static void lane_catch_up(struct rf_fleet *f, const struct rf_fleet_ask *ask, st
 		return;
 	}
 	all->stamp++;
+	l->order = f->order.at;
 	for (uint64_t i = all->changed; i > l->seen; i--) {
 		uint32_t node = all->changes[(i - 1) % CHANGES];
 

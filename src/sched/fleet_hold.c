@@ -64,6 +64,8 @@ static void attach(struct rf_fleet *f, uint32_t index)
 		fl_load_add(f, c, &c->load, &h->grants[i]);
 		fl_card_changed(f, c);
 	}
+	if (fl_minds_group(&h->owner))
+		fl_bar(f, n);
 	fl_node_changed(f, h->node);
 }
 
@@ -106,6 +108,8 @@ static void detach(struct rf_fleet *f, uint32_t index)
 	}
 	for (unsigned i = 0; i < h->n; i++)
 		disown(f, n, h->grants[i].card);
+	if (fl_minds_group(&h->owner))
+		fl_bar(f, n);
 	fl_node_changed(f, h->node);
 }
 
@@ -196,6 +200,7 @@ static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask
 {
 	struct load loads[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
 	const struct node *n = &f->nodes.at[at->node];
+	uint64_t closed = force ? 0 : fl_closed(f, n, &ask->owner);
 
 	for (unsigned i = 0; i < n->n_cards; i++)
 		loads[i] = n->cards[i].load;
@@ -206,6 +211,8 @@ static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask
 			return unfit(err, at, "it has no such card");
 		if (!holdable(f, &n->cards[g->card], &loads[g->card], g))
 			return unfit(err, at, "a card is held in another way, or the slice is taken");
+		if (closed >> g->card & 1)
+			return unfit(err, at, "a card belongs together with one that somebody is on who may not be met");
 		if (!force && (!same_as_part(ask, g) || !allowed(f, ask, &n->cards[g->card], &loads[g->card], g)))
 			return unfit(err, at, "a card does not fit what was asked");
 		fl_load_add(f, &n->cards[g->card], &loads[g->card], g);
@@ -258,6 +265,7 @@ int rf_fleet_take(struct rf_fleet *f, const struct rf_fleet_ask *ask, const stru
 	h->node = at->node;
 	h->n = (uint16_t)at->n;
 	h->no_pod = ask->no_pod;
+	h->somewhere = ask->somewhere;
 	h->grants = rf_realloc(NULL, RF_MAX(at->n, 1) * sizeof(h->grants[0]));
 	memcpy(h->grants, at->grants, at->n * sizeof(h->grants[0]));
 	if (f->marks > 0)

@@ -10,12 +10,18 @@ struct trial {
 	struct node *n;
 	const struct rf_fleet_ask *ask;
 	bool stranger;
+	uint64_t closed; /* cards, by who is on others of their group */
 };
+
+static bool is_closed(const struct trial *t, const struct card *c)
+{
+	return t->closed != 0 && (t->closed >> (c - t->n->cards) & 1);
+}
 
 static bool usable(const struct trial *t, const struct card *c, const struct load *l, const struct need *need)
 {
 	return c->there && c->v.healthy && fl_has_room(t->f, c, l, need) &&
-	       fl_card_open(c, &t->ask->owner, (enum rf_fleet_kind)need->kind) &&
+	       fl_card_open(c, &t->ask->owner, (enum rf_fleet_kind)need->kind) && !is_closed(t, c) &&
 	       (need->kind == RF_FLEET_SLICE || fl_clean(c, &t->ask->owner, 0xff, t->stranger));
 }
 
@@ -501,6 +507,7 @@ uint64_t fl_sign(struct node *n)
 	h = fl_sign_guests(h, &n->guests);
 	if (n->rack != NULL)
 		h = fl_sign_guests(h, &n->rack->guests);
+	h = fl_mix(h, n->barred);
 	for (unsigned i = 0; i < n->n_cards; i++)
 		h = sign_card(h, &n->cards[i]);
 	n->sign = h != 0 ? h : 1;
@@ -520,6 +527,7 @@ int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *a
 		return fl_score(f, t.n, ask, NULL, 0);
 	if ((t.n->models & fl_models(ask)) == 0)
 		return NEVER;
+	t.closed = fl_closed(f, t.n, &ask->owner);
 	if (ask->n_parts > 1)
 		return place_parts(&t, ret);
 	if (ask->parts[0].kind == RF_FLEET_WHOLE)

@@ -8,6 +8,7 @@
 #define MANY UINT32_MAX /* in place of one tenant or trust domain: several, so nobody's */
 #define NEVER INT64_MAX /* the score of a place that does not do */
 #define TYPICALS_MAX 64
+enum { NUMA, NVLINK, GROUPS }; /* how cards of a node belong together */
 #define WEIGHTS 65536 /* what the typical requests' weights add up to */
 #define ROOM_WEIGHT (WEIGHTS * 3 / 100)
 
@@ -35,6 +36,7 @@ struct card {
 	uint32_t dirt[EIGHTHS]; /* who left something in memory; 0: nobody */
 	bool dirty;
 	uint16_t lifted[EIGHTHS]; /* holds that are lifted: what is under them will be scrubbed with them */
+	uint64_t kin[GROUPS];	  /* cards of one group with it, itself among them, a bit each */
 };
 
 struct guest { /* a tenant on a node or in a rack, the cluster's own aside */
@@ -73,6 +75,7 @@ struct node {
 	struct card *cards;
 	struct levels *levels;
 	uint64_t models; /* of cards that are there */
+	uint64_t barred; /* cards of which somebody has the NUMA node or the island for itself */
 	uint64_t sign;	 /* of all that decides a score; 0: not known */
 	struct guests guests;
 	uint32_t first_hold; /* index + 1 */
@@ -94,7 +97,7 @@ struct hold {
 	uint32_t generation;
 	uint32_t prev, next; /* of the node; index + 1 */
 	uint16_t n;
-	bool live, no_pod, lifted;
+	bool live, no_pod, somewhere, lifted;
 	struct rf_fleet_grant *grants;
 };
 
@@ -146,6 +149,7 @@ struct model {
 };
 
 struct lanes;
+struct known;
 
 struct rf_fleet {
 	RF_VEC(struct node) nodes;
@@ -179,10 +183,15 @@ struct rf_fleet {
 	uint32_t epoch;
 	RF_VEC(struct habit) habits; /* as said so far, for the next epoch */
 
+	RF_VEC(char *) names;	   /* by handle; NULL: not in use */
+	RF_VEC(uint64_t) order;	   /* by handle: the lower is the first by name */
+	RF_VEC(uint32_t) by_name;  /* handles */
+
 	struct rf_map racks; /* by name */
 	bool racks_matter;   /* somebody asked who shares no rack: until then nobody cares who is in one */
 
 	struct lanes *lanes;
+	struct known *known; /* NULL: nothing yet */
 };
 
 static inline uint64_t fl_mix(uint64_t h, uint64_t v)
@@ -236,6 +245,12 @@ static inline bool fl_in_class(const struct rf_fleet *f, uint32_t class, uint32_
 /* Also in what a rollback brings back: the change stays. */
 void fl_saved_freed(struct rf_fleet *f, const struct node *n);
 
+/* --- fleet_order.c: ties end by name ------------------------------------------------------------ */
+
+void fl_order_set(struct rf_fleet *f, uint32_t node, struct rf_str name);
+void fl_order_drop(struct rf_fleet *f, uint32_t node); /* the handle is free again */
+void fl_order_free(struct rf_fleet *f);
+
 /* --- fleet_rack.c: who is on a node and in its rack -------------------------------------------- */
 
 /* Into the rack of that name and out of any other, with all that the node holds; empty: into none. */
@@ -246,6 +261,26 @@ void fl_remove_guest(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ow
 uint64_t fl_sign_guests(uint64_t h, const struct guests *g);
 void fl_racks_matter(struct rf_fleet *f, const struct rf_fleet_owner *o);
 bool fl_audit_racks(const struct rf_fleet *f);
+
+/* --- fleet_group.c: who is on cards that belong together ---------------------------------------- */
+
+/* Does it share no NUMA node, or no island? */
+static inline bool fl_minds_group(const struct rf_fleet_owner *o)
+{
+	return (o->level == RF_ISOLATION_NUMA || o->level == RF_ISOLATION_NVLINK) && !o->system;
+}
+/* After the node's cards changed, or who is on them. */
+void fl_group_cards(const struct rf_fleet *f, struct node *n);
+void fl_bar(const struct rf_fleet *f, struct node *n);
+/* Cards that are closed to this owner by who is on others of their group, a bit each. groups: those that count. */
+uint64_t fl_closed_by(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_owner *o, unsigned groups);
+static inline uint64_t fl_closed(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_owner *o)
+{
+	if (fl_minds_group(o))
+		return fl_closed_by(f, n, o, 1u << NUMA | 1u << NVLINK);
+	return o->system ? 0 : n->barred;
+}
+bool fl_audit_groups(const struct rf_fleet *f, const struct node *n);
 
 /* --- fleet_card.c: the rules of one card and one node ----------------------------------------- */
 
@@ -307,5 +342,16 @@ struct lanes *fl_lanes_new(void);
 void fl_lanes_free(struct lanes *l);
 void fl_lanes_changed(struct lanes *l, uint32_t node);
 void fl_lanes_reset(struct lanes *l); /* all that is kept is void */
+#define FL_CHANGES 65536 /* so many are remembered */
+uint64_t fl_lanes_count(const struct lanes *l); /* of changes so far */
+uint32_t fl_lanes_change(const struct lanes *l, uint64_t i); /* the node of the i-th */
+
+/* --- fleet_why.c, fleet_known.c ----------------------------------------------------------------- */
+
+/* Why its cards do not do; what of them is left. */
+enum rf_fleet_unfit fl_why_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask);
+void fl_most_of_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
+		      struct rf_fleet_most *ret);
+void fl_known_free(struct known *k);
 
 #endif

@@ -137,6 +137,39 @@ bool rf_fleet_in_one_rack(const struct rf_fleet *f, uint32_t a, uint32_t b)
 	return a < f->nodes.n && b < f->nodes.n && f->nodes.at[a].rack != NULL && f->nodes.at[a].rack == f->nodes.at[b].rack;
 }
 
+size_t rf_fleet_rack_shut(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o, const uint32_t **ret)
+{
+	const struct rack *r = node < f->nodes.n ? f->nodes.at[node].rack : NULL;
+
+	if (r == NULL || o->system || (r->guests.n_alone == 0 && o->level != RF_ISOLATION_RACK))
+		return 0;
+	*ret = r->nodes.at;
+	return r->nodes.n;
+}
+
+static bool keeps_out(const struct hold *h, const struct rf_fleet_owner *o)
+{
+	return !h->owner.system && !o->system && h->owner.tenant != o->tenant &&
+	       (h->owner.level == RF_ISOLATION_RACK || o->level == RF_ISOLATION_RACK);
+}
+
+bool rf_fleet_keeps_out(const struct rf_fleet *f, uint64_t hold, const struct rf_fleet_owner *o)
+{
+	uint32_t index = (uint32_t)hold;
+
+	return index < f->holds.n && f->holds.at[index].live && f->holds.at[index].generation == hold >> 32 &&
+	       keeps_out(&f->holds.at[index], o);
+}
+
+size_t rf_fleet_keep_out(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o)
+{
+	size_t n = 0;
+
+	for (uint32_t h = f->nodes.at[node].first_hold; h != 0; h = f->holds.at[h - 1].next)
+		n += keeps_out(&f->holds.at[h - 1], o);
+	return n;
+}
+
 void rf_fleet_cordon_rack(struct rf_fleet *f, uint32_t node)
 {
 	const struct rack *r = f->nodes.at[node].rack;

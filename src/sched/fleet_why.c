@@ -4,7 +4,7 @@
 /* --- why -------------------------------------------------------------------------------------- */
 
 /* What is overlooked, one after the other, until the cards would do. */
-enum pardon { PARDON_NOTHING, PARDON_HEALTH, PARDON_DIRT, PARDON_OWNERS, PARDON_LOAD };
+enum pardon { PARDON_NOTHING, PARDON_HEALTH, PARDON_DIRT, PARDON_NUMA, PARDON_NVLINK, PARDON_OWNERS, PARDON_LOAD };
 
 /* How many of the part's pieces fit on the card. */
 static unsigned pieces(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_ask *ask,
@@ -41,18 +41,21 @@ static unsigned pieces(const struct rf_fleet *f, const struct card *c, const str
 static bool cards_do(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
 		     enum pardon pardon)
 {
+	unsigned groups = pardon < PARDON_NUMA ? 1u << NUMA | 1u << NVLINK : 1u << NVLINK;
+	uint64_t closed = pardon < PARDON_NVLINK ? fl_closed_by(f, n, &ask->owner, groups) : 0;
+
 	for (unsigned p = 0; p < ask->n_parts; p++) {
 		unsigned have = 0;
 
 		for (unsigned i = 0; i < n->n_cards; i++)
-			have += pieces(f, &n->cards[i], ask, &ask->parts[p], pardon);
+			have += closed >> i & 1 ? 0 : pieces(f, &n->cards[i], ask, &ask->parts[p], pardon);
 		if (have < ask->parts[p].n)
 			return false;
 	}
 	return true;
 }
 
-static enum rf_fleet_unfit why_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask)
+enum rf_fleet_unfit fl_why_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask)
 {
 	if (!cards_do(f, n, ask, PARDON_LOAD))
 		return RF_FLEET_TOO_SMALL;
@@ -62,6 +65,12 @@ static enum rf_fleet_unfit why_cards(const struct rf_fleet *f, const struct node
 		return RF_FLEET_UNHEALTHY;
 	if (cards_do(f, n, ask, PARDON_DIRT))
 		return RF_FLEET_UNSCRUBBED;
+	if (fl_closed(f, n, &ask->owner) != 0) {
+		if (cards_do(f, n, ask, PARDON_NUMA))
+			return RF_FLEET_NUMA;
+		if (cards_do(f, n, ask, PARDON_NVLINK))
+			return RF_FLEET_NVLINK;
+	}
 	return cards_do(f, n, ask, PARDON_OWNERS) ? RF_FLEET_ISOLATION : RF_FLEET_TAKEN;
 }
 
@@ -97,27 +106,20 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 		return RF_FLEET_NO_CPU;
 	if (ask->memory > 0 && ask->memory > n->memory_left)
 		return RF_FLEET_NO_MEMORY;
-	return why_cards(f, n, ask);
-}
-
-void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS])
-{
-	memset(ret, 0, RF_FLEET_UNFITS * sizeof(ret[0]));
-	for (uint32_t i = 0; i < f->nodes.n; i++)
-		if (f->nodes.at[i].there)
-			ret[rf_fleet_why_on(f, i, ask)]++;
+	return fl_why_cards(f, n, ask);
 }
 
 /* --- the most there is ------------------------------------------------------------------------- */
 
-static void most_of_cards(const struct node *n, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret)
+void fl_most_of_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret)
 {
+	uint64_t closed = fl_closed(f, n, &ask->owner);
 	int64_t cards = 0;
 
 	for (unsigned i = 0; i < n->n_cards; i++) {
 		const struct card *c = &n->cards[i];
 
-		if (!c->there || !c->v.healthy || c->v.sliced || !(fl_models(ask) >> c->v.model & 1) ||
+		if ((closed >> i & 1) || !c->there || !c->v.healthy || c->v.sliced || !(fl_models(ask) >> c->v.model & 1) ||
 		    c->load.n_whole > 0 || c->load.n_slice > 0 || !fl_clean(c, &ask->owner, 0xff, false))
 			continue;
 		cards += c->load.n_share == 0;
@@ -127,23 +129,6 @@ static void most_of_cards(const struct node *n, const struct rf_fleet_ask *ask, 
 		ret->milli = RF_MAX(ret->milli, RF_FLEET_MILLI - c->load.milli);
 	}
 	ret->cards = RF_MAX(ret->cards, cards);
-}
-
-void rf_fleet_most(const struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret)
-{
-	*ret = (struct rf_fleet_most){ 0 };
-	for (uint32_t i = 0; i < f->nodes.n; i++) {
-		const struct node *n = &f->nodes.at[i];
-
-		if (!n->there || n->cordoned || fl_kept(n, ask) || !fl_in_class(f, ask->class, i) ||
-		    !fl_node_open(n, &ask->owner))
-			continue;
-		ret->nodes++;
-		ret->cpu_milli = RF_MAX(ret->cpu_milli, n->cpu_left);
-		ret->memory = RF_MAX(ret->memory, n->memory_left);
-		ret->pods = RF_MAX(ret->pods, n->pods_left);
-		most_of_cards(n, ask, ret);
-	}
 }
 
 /* --- the books -------------------------------------------------------------------------------- */
@@ -239,7 +224,7 @@ static bool audit_node(const struct rf_fleet *f, uint32_t node)
 	return n->cpu_left == n->cpu - r.cpu && n->memory_left == n->memory - r.memory &&
 	       n->pods_left == n->pods - r.pods && n->guests.n_alone == r.n_alone && n->n_holds == r.n_holds &&
 	       guests == others && bit_get(f->there, node) == (n->there && !n->cordoned) &&
-	       bit_get(f->dirty, node) == n->dirty && audit_cards(f, n, &r) && audit_index(f, node);
+	       bit_get(f->dirty, node) == n->dirty && audit_cards(f, n, &r) && audit_index(f, node) && fl_audit_groups(f, n);
 }
 
 bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)

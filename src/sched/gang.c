@@ -11,12 +11,13 @@
 
 struct spot { /* a node of the domain that is tried */
 	uint32_t domain, node;
+	uint64_t order; /* the first by name is the lowest */
 	int64_t score; /* for the group that was last asked for; INT64_MAX: it does not do */
 };
 
 struct domain {
-	uint32_t id;
-	size_t at, n; /* spots */
+	uint64_t order; /* of its first node */
+	size_t at, n;	/* spots */
 	size_t room;  /* for the group with most members */
 };
 
@@ -296,7 +297,7 @@ static int by_domain(const void *pa, const void *pb)
 
 	if (a->domain != b->domain)
 		return a->domain < b->domain ? -1 : 1;
-	return a->node < b->node ? -1 : 1;
+	return a->order < b->order ? -1 : 1;
 }
 
 /* The one with the least room first, so that larger ones stay whole. */
@@ -306,7 +307,7 @@ static int by_room(const void *pa, const void *pb)
 
 	if (a->room != b->room)
 		return a->room < b->room ? -1 : 1;
-	return a->id < b->id ? -1 : 1;
+	return a->order < b->order ? -1 : 1;
 }
 
 static const struct group *main_group(const struct state *s)
@@ -346,7 +347,7 @@ static struct spot *list_spots(const struct state *s, size_t *ret_n)
 
 	for (uint32_t i = 0; i < g->n_domain; i++)
 		if (g->domain[i] != RF_FLEET_NONE && (g->held == RF_FLEET_NONE || g->domain[i] == g->held))
-			spots[n++] = (struct spot){ .domain = g->domain[i], .node = i };
+			spots[n++] = (struct spot){ .domain = g->domain[i], .node = i, .order = rf_fleet_order(s->f, i) };
 	if (n > 1)
 		qsort(spots, n, sizeof(*spots), by_domain);
 	*ret_n = n;
@@ -362,7 +363,7 @@ static size_t list_domains(const struct state *s, const struct spot *spots, size
 		for (end = at + 1; end < n && spots[end].domain == spots[at].domain;)
 			end++;
 		if (has_room(s, &spots[at], end - at))
-			ret[n_domains++] = (struct domain){ .id = spots[at].domain,
+			ret[n_domains++] = (struct domain){ .order = spots[at].order,
 							    .at = at,
 							    .n = end - at,
 							    .room = room_in(s, &spots[at], end - at, most) };

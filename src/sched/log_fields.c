@@ -24,6 +24,8 @@ static const char *const OPS[] = { [RF_SCHED_IN] = "In",	  [RF_SCHED_NOT_IN] = "
 				   [RF_SCHED_LT + 1] = NULL };
 static const char *const ISOLATIONS[] = { [RF_ISOLATION_RACK] = "rack",
 					  [RF_ISOLATION_NODE] = "node",
+					  [RF_ISOLATION_NUMA] = "numa",
+					  [RF_ISOLATION_NVLINK] = "nvlink",
 					  [RF_ISOLATION_GPU] = "gpu",
 					  [RF_ISOLATION_SLICE] = "slice",
 					  [RF_ISOLATION_SHARE] = "share",
@@ -173,7 +175,7 @@ static const struct rf_log_field GROUP[] = {
 	INT(rf_sched_group, created_ms),       STR(rf_sched_group, queue),
 	STR(rf_sched_group, topology),	       BOOL(rf_sched_group, pinned),
 	INT(rf_sched_group, min_run_ms),       INT(rf_sched_group, run_limit_ms),
-	BOOL(rf_sched_group, started),
+	BOOL(rf_sched_group, started),	       INT(rf_sched_group, ending_ms),
 };
 static const struct rf_log_record GROUPS = TABLE(GROUP, rf_sched_group);
 
@@ -266,7 +268,8 @@ static const struct rf_log_field DECISION[] = {
 	WORD(rf_core_decision, cause, CAUSES),
 	STR(rf_core_decision, ns),	 STR(rf_core_decision, name),	STR(rf_core_decision, tenant),
 	STR(rf_core_decision, node),	 BOOL(rf_core_decision, promised),
-	LIST(rf_core_decision, grants, GRANTS), COUNT(rf_core_decision, commit_left), STR(rf_core_decision, reason),
+	LIST(rf_core_decision, grants, GRANTS), COUNT(rf_core_decision, commit_left), STR(rf_core_decision, group),
+	STR(rf_core_decision, reason),
 };
 const struct rf_log_record RF_LOG_DECISION_RECORD = TABLE(DECISION, rf_core_decision);
 

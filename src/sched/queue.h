@@ -48,12 +48,17 @@ struct rf_queue_resource {
 struct rf_queues_config {
 	const struct rf_queue_resource *resources;
 	size_t n_resources;
-	int64_t half_life_ms; /* of past usage; 0: the past does not count */
+	/* Of past usage; 0: the past does not count. What is forgotten is not made up for: whose jobs are larger is above
+	 * the others most of the time, and gets more of the whole by it. Where shares are to be equal in the long run it is
+	 * years, and the next two bound what the past is worth. */
+	int64_t half_life_ms;
 	/* Who used less by weight than those who run now is owed the rest, but no more than it would have had in so long:
-	 * while nothing of it waits (0: 7 days), and while something does (0: 30 days). What is above that counts as if
+	 * while nothing of it waits (0: 30 days), and while something does (0: 90 days). What is above that counts as if
 	 * it had been used. */
 	int64_t credit_ms, owed_ms;
-	int64_t entry_ms;     /* running work counts as if it had run that much longer already */
+	/* Running work counts as if it had run that much longer already: who is a little behind does not start jobs of
+	 * weeks by the dozen before the first of them shows. */
+	int64_t entry_ms;
 	int64_t refresh_ms;   /* shares age in the order at least this often; 0: 1000 */
 	int64_t reserve_after_ms; /* large work that waits longer is reserved for; 0: never */
 	/* What makes it large: so much of the first resource for its minimum together. One member that asks for a
@@ -304,6 +309,20 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 /* Would it stay within what a queue on its path is guaranteed, or by this policy within the fair share of all of
  * them? Then others may have to give back for it. */
 bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enum rf_reclaim policy, int64_t now);
+/* The i-th queue in which something waits, in no order; NULL: there are no more. */
+struct rf_queue *rf_queues_waiting(const struct rf_queues *qs, size_t i);
+/* Those that wait there and are entitled or have a priority above this one, in no order, perhaps some of them twice. Of
+ * many no more than so many at a time, in turn, with those that come first. Where nobody is, thousands that wait are not
+ * looked at. True: not all were looked at in this round. */
+struct rf_claims {
+	enum rf_reclaim policy;
+	int64_t above;
+	size_t most;
+	uint64_t round; /* not 0 */
+	void (*look)(void *ctx, struct rf_workload *w);
+	void *ctx;
+};
+bool rf_queue_claims(struct rf_queues *qs, struct rf_queue *leaf, const struct rf_claims *c, int64_t now);
 /* Does the reason still hold? Looks only at what it names. */
 bool rf_workload_why_holds(const struct rf_queues *qs, const struct rf_workload *w, int64_t now,
 			   const struct rf_why *why);

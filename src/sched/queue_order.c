@@ -240,6 +240,8 @@ static void unlink_held(struct rf_shape *s)
 {
 	struct rf_queue *q = s->leaf;
 
+	if (q->held_look == s)
+		q->held_look = s->held_next;
 	if (s->held_prev != NULL)
 		s->held_prev->held_next = s->held_next;
 	else
@@ -557,6 +559,8 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 	if (qs->c.reserve_after_ms > 0 && rf_shape_amount(s) >= RF_MAX(qs->c.reserve_amount, 1))
 		rf_heap_put(&s->leaf->large, &w->large);
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
+	s->leaf->top = s->leaf->waiting_pos == 0 ? w->priority : RF_MAX(s->leaf->top, w->priority);
+	LIST_SET(&qs->waiting, s->leaf, waiting_pos, true);
 	if (s->hold == RF_HOLD_PIECE)
 		rf_heap_put(piece_heap(s), &s->room); /* perhaps it comes first now */
 	if (s->hold != RF_HOLD_NONE)
@@ -591,6 +595,7 @@ void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 		hold(qs, &(struct aside){ .s = s, .kind = RF_HOLD_PIECE });
 	else if (s->hold == RF_HOLD_NONE)
 		rf_heap_put(&s->leaf->ready, &s->item);
+	LIST_SET(&qs->waiting, s->leaf, waiting_pos, rf_queue_shapes(s->leaf) > 0);
 	if (s->leaf->ready.n < qs->deep)
 		refill(qs, s->leaf);
 	rf_order_path(qs, s->leaf);
@@ -611,6 +616,118 @@ void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t reso
 		rest(qs, s->leaf);
 	refill(qs, s->leaf);
 	rf_order_path(qs, s->leaf);
+}
+
+/* --- all that wait --------------------------------------------------------------------------- */
+
+struct rf_queue *rf_queues_waiting(const struct rf_queues *qs, size_t i)
+{
+	return i < qs->waiting.n ? qs->waiting.at[i] : NULL;
+}
+
+static bool within(const struct rf_queues *qs, const struct rf_queue *leaf, const struct rf_queue *q, enum rf_vec_name bound)
+{
+	for (size_t r = 0; r < qs->n_res; r++) {
+		int64_t least = leaf->v[RF_V_LEAST][r];
+
+		if (least > 0 && (least == RF_QUEUE_NO_LIMIT || q->v[RF_V_USED][r] + least > q->v[bound][r]))
+			return false;
+	}
+	return true;
+}
+
+/* By the least that is asked for: false where nothing that waits there is entitled. */
+static bool may_claim(struct rf_queues *qs, const struct rf_queue *leaf, enum rf_reclaim policy)
+{
+	if (!is_deep(qs, leaf))
+		return true; /* soon looked through */
+	for (const struct rf_queue *q = leaf; q->parent != NULL; q = q->parent) {
+		if (within(qs, leaf, q, RF_V_GUAR))
+			return true;
+	}
+	if (policy != RF_RECLAIM_FAIR)
+		return false;
+	rf_share_fill(qs);
+	return within(qs, leaf, leaf, RF_V_FAIR);
+}
+
+/* So many of n, from where the last look ended. A round is over when all were looked at once. */
+static size_t turn(struct rf_look *l, size_t n, const struct rf_claims *c)
+{
+	if (l->round != c->round)
+		*l = (struct rf_look){ .at = l->at, .left = n, .round = c->round };
+	l->at = l->at < n ? l->at : 0;
+	return RF_MIN(n, c->most);
+}
+
+static size_t step(struct rf_look *l, size_t n)
+{
+	size_t at = l->at;
+
+	l->at = at + 1 < n ? at + 1 : 0;
+	l->left -= l->left > 0;
+	return at;
+}
+
+static void look_at(struct rf_queues *qs, const struct rf_claims *c, struct rf_shape *s)
+{
+	if (WORK(s->works.at[0])->priority <= c->above && !rf_shape_entitled(qs, s, c->policy))
+		return;
+	c->look(c->ctx, WORK(s->works.at[0]));
+	for (size_t k = turn(&s->look, s->works.n, c); k > 0; k--)
+		c->look(c->ctx, WORK(s->works.at[step(&s->look, s->works.n)]));
+}
+
+/* The i-th in any heap of the leaf. */
+static struct rf_shape *in_heaps(const struct rf_queues *qs, const struct rf_queue *leaf, size_t i)
+{
+	if (i < leaf->ready.n)
+		return SHAPE(leaf->ready.at[i]);
+	i -= leaf->ready.n;
+	for (size_t r = 0; leaf->n_roomed > 0 && r < 2 * qs->n_res; i -= leaf->rooms[r++].n) {
+		if (i < leaf->rooms[r].n)
+			return RF_CONTAINER_OF(leaf->rooms[r].at[i], struct rf_shape, room);
+	}
+	for (size_t r = 0; leaf->n_pieced > 0 && r <= RF_QUEUE_PIECES; i -= leaf->pieces[r++].n) {
+		if (i < leaf->pieces[r].n)
+			return RF_CONTAINER_OF(leaf->pieces[r].at[i], struct rf_shape, room);
+	}
+	return NULL;
+}
+
+static void look_at_heaps(struct rf_queues *qs, struct rf_queue *leaf, const struct rf_claims *c)
+{
+	size_t n = rf_queue_shapes(leaf) - leaf->n_held;
+
+	for (size_t k = turn(&leaf->look, n, c); k > 0; k--)
+		look_at(qs, c, in_heaps(qs, leaf, step(&leaf->look, n)));
+	if (leaf->ready.n > 0)
+		look_at(qs, c, SHAPE(leaf->ready.at[0])); /* who comes first is looked at each time */
+	for (size_t i = 0; leaf->n_pieced > 0 && i <= RF_QUEUE_PIECES; i++) {
+		if (leaf->pieces[i].n > 0)
+			look_at(qs, c, RF_CONTAINER_OF(leaf->pieces[i].at[0], struct rf_shape, room));
+	}
+}
+
+static void look_at_held(struct rf_queues *qs, struct rf_queue *leaf, const struct rf_claims *c)
+{
+	for (size_t k = turn(&leaf->look_held, leaf->n_held, c); k > 0; k--) {
+		struct rf_shape *s = leaf->held_look != NULL ? leaf->held_look : leaf->held;
+
+		leaf->held_look = s->held_next;
+		(void)step(&leaf->look_held, leaf->n_held);
+		look_at(qs, c, s);
+	}
+}
+
+bool rf_queue_claims(struct rf_queues *qs, struct rf_queue *leaf, const struct rf_claims *c, int64_t now)
+{
+	rf_queues_settle_tree(qs, now);
+	if (leaf->top <= c->above && !may_claim(qs, leaf, c->policy))
+		return false;
+	look_at_heaps(qs, leaf, c);
+	look_at_held(qs, leaf, c);
+	return leaf->look.left > 0 || leaf->look_held.left > 0;
 }
 
 /* --- next ------------------------------------------------------------------------------------ */

@@ -61,6 +61,11 @@ enum rf_vec_name {
 	RF_V_COUNT
 };
 
+struct rf_look { /* whose turn it is to be looked at (rf_queue_claims) */
+	size_t at, left;
+	uint64_t round;
+};
+
 struct rf_queue {
 	struct rf_heap_item item; /* among its parent's children that have something ready */
 	char *name;
@@ -95,8 +100,11 @@ struct rf_queue {
 	size_t n_held, n_roomed, n_pieced, to_scan, n_soft, n_refused;
 	uint64_t freed;	      /* grows when work of its own ends */
 	struct rf_heap large; /* gangs that wait, the largest first, then the oldest */
-	size_t soft_pos, refused_pos, pieced_pos,
+	size_t soft_pos, refused_pos, pieced_pos, waiting_pos,
 		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
+	struct rf_look look, look_held;
+	struct rf_shape *held_look; /* the next of held */
+	int64_t top;	    /* nothing that waits here has a higher priority */
 	size_t tries, vain; /* since its last rest: stepped aside, refused */
 	uint64_t turn;	    /* the round in which it last admitted something */
 	int64_t forced_ms;  /* when a gang last started that was reserved for in spite of its share */
@@ -130,6 +138,7 @@ struct rf_shape {
 	struct rf_heap_item room;		/* among those that wait for room, or for a machine */
 	size_t room_res;
 	int64_t need;
+	struct rf_look look; /* at its works */
 	size_t n_ask;
 	struct rf_queue_ask ask[];
 };
@@ -170,7 +179,7 @@ struct rf_queues {
 	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
-	RF_VEC(struct rf_queue *) soft, refused, pieced, large; /* leaves that have such */
+	RF_VEC(struct rf_queue *) soft, refused, pieced, large, waiting; /* leaves that have such */
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
@@ -273,6 +282,9 @@ bool rf_order_resting(const struct rf_queues *qs,
 void rf_order_add(struct rf_queues *qs, struct rf_workload *w);	 /* it waits now */
 void rf_order_drop(struct rf_queues *qs, struct rf_workload *w); /* it no longer waits */
 void rf_order_freed(struct rf_queues *qs, struct rf_shape *s);	 /* something of this shape ended */
+
+/* queue_why.c */
+bool rf_shape_entitled(struct rf_queues *qs, const struct rf_shape *s, enum rf_reclaim policy);
 
 /* queue_ahead.c */
 /* May work of this shape start now in spite of the reservations? NULL: yes. */

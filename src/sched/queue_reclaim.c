@@ -456,6 +456,7 @@ struct rf_takes {
 	uint64_t potential;
 	int64_t started; /* of the reservation; only then do those let past go */
 	bool reserved;
+	uint64_t owed; /* of what it asks for, a bit each: another queue has some, or waits for it, and is guaranteed more */
 	struct rf_workload *const *beside;
 	size_t n_beside;
 };
@@ -494,8 +495,27 @@ static bool may_take(const struct rf_takes *t, const struct rf_workload *v, int6
 	return false;
 }
 
-/* By priority a queue gives up one thing for another. What it would have more of then must be within its share: else
- * others take that back, with it there is room for what was given up, and so on without end. */
+static uint64_t find_owed(const struct rf_queues *qs, const struct rf_shape *s)
+{
+	uint64_t owed = 0;
+
+	for (size_t k = 0; k < qs->order.n; k++) {
+		const struct rf_queue *q = qs->order.at[k];
+
+		for (size_t i = 0; q != s->leaf && rf_queue_is_leaf(q) && i < s->n_ask; i++) {
+			size_t r = (size_t)s->ask[i].resource;
+
+			bool wants = q->v[RF_V_WANT][r] > 0 || q->v[RF_V_USED][r] > 0; /* what runs may have to wait soon */
+
+			owed |= (uint64_t)(wants && q->v[RF_V_USED][r] < q->v[RF_V_GUAR][r]) << i;
+		}
+	}
+	return owed;
+}
+
+/* By priority a queue gives up one thing for another. What it would have more of then must be within its share, and within
+ * its guarantee where others are guaranteed more than they have: else they take that back, with it there is room for what was given up,
+ * and so on without end. */
 static bool may_swap(const struct rf_takes *t, const struct rf_workload *v)
 {
 	const struct rf_shape *s = t->c.w->shape;
@@ -503,9 +523,10 @@ static bool may_swap(const struct rf_takes *t, const struct rf_workload *v)
 	for (const struct rf_queue *q = s->leaf; q->parent != NULL; q = q->parent) {
 		for (size_t i = 0; i < s->n_ask; i++) {
 			size_t r = (size_t)s->ask[i].resource;
+			enum floor f = q == s->leaf && (t->owed >> i & 1) ? ABOVE_GUARANTEE : ABOVE_FAIR;
 
 			if (!asks_for(v->shape, s->ask[i].resource) &&
-			    q->v[RF_V_USED][r] + s->ask[i].amount * s->min > floor_of(q, r, ABOVE_FAIR))
+			    q->v[RF_V_USED][r] + s->ask[i].amount * s->min > floor_of(q, r, f))
 				return false;
 		}
 	}
@@ -615,6 +636,7 @@ struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int6
 	look_at_clock(qs, now);
 	find_claims(&t->c, policy);
 	t->reserved = rf_workload_reserved(qs, w, &t->started) && t->started <= now;
+	t->owed = find_owed(qs, w->shape);
 	pools = rf_alloc(qs->order.n * sizeof(*pools));
 	for (size_t i = 0; i < qs->order.n; i++) {
 		struct rf_queue *q = qs->order.at[i];

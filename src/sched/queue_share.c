@@ -10,8 +10,8 @@
 #define PAST_MAX (((rf_u128)1 << 110) - 1) /* more cannot come from usage, and would overflow */
 #define LEVEL_SHIFT 24			   /* so that it can be multiplied by a rate */
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
-#define CREDIT_MS (7 * DAY_MS)
-#define OWED_MS (30 * DAY_MS)
+#define CREDIT_MS (30 * DAY_MS)
+#define OWED_MS (90 * DAY_MS)
 
 /* --- decay ----------------------------------------------------------------------------------- */
 

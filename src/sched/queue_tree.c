@@ -165,6 +165,7 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->rested);
 	rf_vec_done(&qs->touched);
 	rf_vec_done(&qs->large);
+	rf_vec_done(&qs->waiting);
 	for (size_t i = 0; i < RF_COUNT(qs->walks); i++)
 		free(qs->walks[i].at);
 	for (size_t i = 0; i < qs->n_res; i++)

@@ -101,11 +101,8 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 					.resources = s->mask };
 }
 
-bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enum rf_reclaim policy, int64_t now)
+bool rf_shape_entitled(struct rf_queues *qs, const struct rf_shape *s, enum rf_reclaim policy)
 {
-	const struct rf_shape *s = w->shape;
-
-	rf_queues_settle_tree(qs, now);
 	if (entitled(s))
 		return true;
 	if (policy != RF_RECLAIM_FAIR)
@@ -118,6 +115,12 @@ bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enu
 			return false;
 	}
 	return true;
+}
+
+bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enum rf_reclaim policy, int64_t now)
+{
+	rf_queues_settle_tree(qs, now);
+	return rf_shape_entitled(qs, w->shape, policy);
 }
 
 /* --- checking again ---------------------------------------------------------------------------- */

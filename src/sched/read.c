@@ -12,7 +12,6 @@
 #define LABELS_MAX 256
 #define MODELS_MAX 16		       /* that a pod may name */
 #define GRACE_DEFAULT 30	       /* seconds, as Kubernetes has it */
-#define ISLANDS_MAX 128		       /* that a node may name; the rest is for cards that name none */
 
 #define GPU_MODEL "ringfence.io/gpu-model"
 #define NVLINK "ringfence.io/nvlink"
@@ -518,16 +517,16 @@ static struct rf_str fault_of(struct rf_arena *a, const struct rf_json *device, 
 	return memory > 0 ? RF_STR_EMPTY : RF_LIT("reports no memory");
 }
 
-/* Cards that say nothing are joined to no other, and are not cut into slices: who relies on it may be told
- * no, not find out. nth: of its pool. */
+/* Cards that say nothing are joined to no other, for who needs NVLink, and beside all others, for who wants none there;
+ * and they are not cut into slices: who relies on it may be told no, not find out. nth: of its pool. */
 static void read_place(const struct rf_json *d, size_t nth, struct rf_sched_device *to)
 {
 	struct rf_str mig = rf_json_str_at(d, "attributes", "migMode", "string");
 	int64_t island = rf_json_int(rf_json_at(d, "attributes", "nvlinkIsland", "int"), -1),
-		numa = rf_json_int(rf_json_at(d, "attributes", "numaNode", "int"), 0);
+		numa = rf_json_int(rf_json_at(d, "attributes", "numaNode", "int"), -1);
 
-	to->island = island >= 0 && island < ISLANDS_MAX ? (uint8_t)island : (uint8_t)(255 - nth % ISLANDS_MAX);
-	to->numa = numa >= 0 && numa <= UINT8_MAX ? (uint8_t)numa : 0;
+	to->island = island >= 0 && island < RF_SCHED_ISLANDS ? (uint8_t)island : RF_SCHED_ISLAND_UNKNOWN(nth);
+	to->numa = numa >= 0 && numa < RF_SCHED_NUMA_UNKNOWN ? (uint8_t)numa : RF_SCHED_NUMA_UNKNOWN;
 	to->sliced = rf_str_is(mig, "enabled");
 	to->fixed = !to->sliced && !rf_str_is(mig, "dynamic");
 }

@@ -37,7 +37,8 @@ int rf_sched_read_group(struct rf_arena *a, const struct rf_json *group, struct 
 				    .created_ms = rd_time(rf_json_str_at(group, "metadata", "creationTimestamp")),
 				    .topology = rf_json_str(key),
 				    .pinned = is_given(preemptible) && !rf_json_is_true(preemptible),
-				    .started = rf_json_is_true(rf_json_at(group, "status", "started")) };
+				    .started = rf_json_is_true(rf_json_at(group, "status", "started")),
+				    .ending_ms = rd_time(rf_json_str_at(group, "status", "ending")) };
 
 	(void)a;
 	if (!read_count(rf_json_at(spec, "minMember"), 1, 1, MEMBERS_MAX, &g.min))

@@ -51,14 +51,18 @@ struct rf_sched_pool {
 	enum rf_sched_placement placement;
 };
 
+/* As the fleet has them: who shares no NUMA node and no island takes a card that names none for one of all of them. */
+#define RF_SCHED_ISLANDS 128
+#define RF_SCHED_NUMA_UNKNOWN UINT8_MAX
+#define RF_SCHED_ISLAND_UNKNOWN(nth) ((uint8_t)(UINT8_MAX - (nth) % RF_SCHED_ISLANDS))
 struct rf_sched_device {
 	struct rf_str name;  /* "gpu-0" */
 	struct rf_str model; /* for people; may be empty */
 	struct rf_str fault; /* why it is not to be used; empty: healthy */
 	int64_t memory;	     /* bytes */
 	int64_t milli;	     /* compute: 1000 */
-	uint8_t island;	     /* cards joined by NVLink have the same */
-	uint8_t numa;
+	uint8_t island;	     /* cards joined by NVLink have the same; RF_SCHED_ISLANDS and above, each its own: nobody knows */
+	uint8_t numa;	     /* RF_SCHED_NUMA_UNKNOWN: nobody knows */
 	bool sliced; /* in MIG mode, and stays so: slices only */
 	bool fixed;  /* never in MIG mode: no slices */
 };
@@ -155,6 +159,9 @@ struct rf_sched_group {
 	bool pinned;
 	int64_t min_run_ms, run_limit_ms;
 	bool started; /* min members were bound once: what is missing since then is no half-made gang */
+	/* All members that were bound by then are to go, as a whole; 0: not so. Written before the first of them went, so
+	 * that who comes after a restart knows that the rest are to follow. */
+	int64_t ending_ms;
 };
 
 struct rf_sched_quota {

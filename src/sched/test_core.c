@@ -81,6 +81,15 @@ static void tenant(struct world *w, const char *name, enum rf_isolation level, i
 	rf_core_put_namespace(w->c, rf_str(name), rf_str(name));
 }
 
+static void zone(struct world *w, const char *name, const char *value)
+{
+	struct rf_sched_pair labels[] = { { RF_LIT("zone"), rf_str(value) }, { RF_LIT("kubernetes.io/hostname"), rf_str(name) } };
+	struct rf_sched_node n = { .name = rf_str(name), .cpu_milli = 64000, .memory = 512 * GI, .pods = 110,
+				   .ready = true, .labels = labels, .n_labels = RF_COUNT(labels) };
+
+	rf_core_put_node(w->c, &n);
+}
+
 static void cluster(struct world *w, size_t nodes, size_t cards)
 {
 	for (size_t i = 0; i < nodes; i++)
@@ -619,6 +628,43 @@ static void test_woken_when_something_changes(void **state)
 	end(&w);
 }
 
+/* Who wants to be near others is tried again when one of these came, also in the same call. */
+static void test_woken_when_a_neighbour_comes(void **state)
+{
+	struct rf_str web = RF_LIT("web");
+	struct rf_sched_pair label = { RF_LIT("app"), RF_LIT("web") };
+	struct rf_sched_match match = { RF_LIT("app"), RF_SCHED_IN, &web, 1 };
+	struct rf_sched_near apart = { .apart = true, .topology = RF_LIT("kubernetes.io/hostname"), .labels = { &match, 1, 0 } };
+	struct rf_sched_near near = { .topology = RF_LIT("zone"), .labels = { &match, 1, 0 } };
+	struct rf_sched_pod first, last, wants;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	zone(&w, "n0", "east");
+	zone(&w, "n1", "west");
+	first = last = wants = pod(&w, "p", "a", 0);
+	first.labels = last.labels = wants.labels = &label;
+	first.n_labels = last.n_labels = wants.n_labels = 1;
+	first.uid = first.name = RF_LIT("first");
+	first.nears = &apart; /* alone on n0: there is no place near it */
+	first.n_nears = 1;
+	first.node = RF_LIT("n0");
+	put(&w, &first);
+	wants.uid = wants.name = RF_LIT("wants");
+	wants.nears = &near;
+	wants.n_nears = 1;
+	wants.priority = 5;
+	put(&w, &wants);
+	last.uid = last.name = RF_LIT("last");
+	put(&w, &last);
+	decide(&w);
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "last")->node, "n1"));
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "wants")->node, "n1"));
+	end(&w);
+}
+
 static void test_reason_told_again_when_it_is_another(void **state)
 {
 	struct world w;
@@ -667,7 +713,7 @@ static void test_reason_told_again_while_others_are_placed(void **state)
 		assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "cordoned");
 		told = (int)(w.now - from);
 	}
-	assert_in_range(told, 3500, 3550);
+	assert_in_range(told, 3000, 3050);
 	end(&w);
 }
 
@@ -934,6 +980,108 @@ static void permute(enum fact *order, int n)
 		permute(order, n - 1);
 		order[n - 1] = order[i];
 		order[i] = t;
+	}
+}
+
+static void racked(struct world *w, const char *name, const char *rack)
+{
+	struct rf_sched_pair label = { RF_LIT(RF_RACK_LABEL), rf_str(rack) };
+	struct rf_sched_node n = { .name = rf_str(name), .cpu_milli = 64000, .memory = 512 * GI, .pods = 110,
+				   .ready = true, .labels = &label, .n_labels = 1 };
+
+	rf_core_put_node(w->c, &n);
+}
+
+/* Who shares no rack is in it as long as a card there is to be scrubbed, also when its node and its pod are gone. */
+static void test_claim_on_a_lost_node_is_in_its_rack(void **state)
+{
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	racked(&w, "n0", "r1");
+	racked(&w, "n1", "r1");
+	tenant(&w, "alone", RF_ISOLATION_RACK, 10);
+	p = pod(&w, "p1", "alone", 1);
+	promise(&w, "p1", "alone", "n0", "gpu-0");
+	p.node = RF_LIT("n0");
+	put(&w, &p);
+	put_pod(&w, "b1", "b", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "b1"));
+	rf_core_del_node(w.c, RF_LIT("n0"));
+	rf_core_del_pod(w.c, RF_LIT("p1"), w.now);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "b1"));
+	rf_core_put_namespace(w.c, RF_LIT("alone"), RF_LIT("b")); /* and again: whose it is is told anew */
+	rf_core_put_namespace(w.c, RF_LIT("alone"), RF_LIT("alone"));
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "b1"));
+	audit(&w);
+	del_claim(&w, "p1", "alone");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "b1"));
+	end(&w);
+}
+
+/* ... and also when the node went before anybody decided. */
+static void test_claim_on_a_node_lost_at_once_is_in_its_rack(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	tenant(&w, "alone", RF_ISOLATION_RACK, 10);
+	promise(&w, "p1", "alone", "n0", "gpu-0");
+	racked(&w, "n0", "r1");
+	racked(&w, "n1", "r1");
+	rf_core_del_node(w.c, RF_LIT("n0"));
+	put_pod(&w, "b1", "b", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "b1"));
+	del_claim(&w, "p1", "alone");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "b1"));
+	end(&w);
+}
+
+/* Of nodes and cards that are equally good the first by name is taken, whatever was told first. */
+static void test_ties_end_by_name(void **state)
+{
+	static const char *const names[] = { "n7", "n10", "n2", "n1", "n5" };
+
+	(void)state;
+	for (size_t first = 0; first < RF_COUNT(names); first++) {
+		struct world w;
+
+		begin(&w);
+		tenant(&w, "a", RF_ISOLATION_GPU, 1000);
+		for (size_t i = 0; i < RF_COUNT(names); i++)
+			node(&w, names[(first + i) % RF_COUNT(names)], 2, "NVIDIA H100 80GB HBM3");
+		put_pod(&w, "p1", "a", 2);
+		put_pod(&w, "p2", "a", 2);
+		decide(&w);
+		assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p1")->node, "n1"));
+		assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p2")->node, "n10"));
+		/* one goes, and another has its handle */
+		rf_core_del_node(w.c, RF_LIT("n2"));
+		node(&w, "n0", 2, "NVIDIA H100 80GB HBM3");
+		put_pod(&w, "p3", "a", 2);
+		decide(&w);
+		assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p3")->node, "n0"));
+		rf_core_del_node(w.c, RF_LIT("n5"));
+		rf_core_del_node(w.c, RF_LIT("n7"));
+		promise(&w, "q1", "a", "n3", "gpu-1"); /* its card is heard of before its node's are */
+		node(&w, "n3", 2, "NVIDIA H100 80GB HBM3");
+		del_claim(&w, "q1", "a");
+		put_pod(&w, "p4", "a", 1);
+		decide(&w);
+		assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p4")->node, "n3"));
+		assert_true(rf_str_is(of(&w, RF_CORE_BIND, "p4")->grants[0].device, "gpu-0"));
+		end(&w);
 	}
 }
 
@@ -1300,6 +1448,39 @@ static void test_crash_between_bindings(void **state)
 	end(&w);
 }
 
+/* Of a gang that runs each promise is bound on its own: that one could not be says nothing of the others. */
+static void test_promises_of_a_started_gang_fail_alone(void **state)
+{
+	static const char *const uids[] = { "g0", "g1", "g2", "g3" }, *const gpus[] = { "gpu-0", "gpu-1", "gpu-2", "gpu-3" };
+	struct rf_sched_group g = { .ns = RF_LIT("a"), .name = RF_LIT("g"), .min = 2, .rv = 1, .started = true };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	rf_core_put_group(w.c, &g);
+	for (int i = 0; i < 4; i++) {
+		struct rf_sched_pod p = pod(&w, uids[i], "a", 1);
+
+		promise(&w, uids[i], "a", "n0", gpus[i]);
+		p.group = RF_LIT("g");
+		p.node = i < 2 ? RF_LIT("n0") : RF_STR_EMPTY;
+		put(&w, &p);
+	}
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	assert_int_equal(of(&w, RF_CORE_BIND, "g2")->commit_left, 0);
+	assert_int_equal(of(&w, RF_CORE_BIND, "g3")->commit_left, 0);
+	rf_core_failed(w.c, RF_LIT("g2"), RF_LIT("conflict"), w.now);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "g3")); /* it is on its way */
+	w.now += 1000;
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "g2"));
+	assert_null(of(&w, RF_CORE_BIND, "g3"));
+	end(&w);
+}
+
 static void test_half_a_gang_is_taken_back(void **state)
 {
 	struct world w;
@@ -1375,6 +1556,50 @@ static void test_queue_of_a_model(void **state)
 	assert_int_equal(h100, 1);
 	assert_int_equal(used(&w, "a", "cards/h100"), 1);
 	assert_int_equal(used(&w, "a", "cards/a100"), 2);
+	end(&w);
+}
+
+/* Who waits because no model is left to it is tried again when its queue says otherwise. */
+static void test_queue_of_a_model_is_raised(void **state)
+{
+	struct world w;
+	struct rf_sched_quota quotas[] = { { RF_LIT("cards/h100"), -1, 0, -1, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("a"), .tenant = RF_LIT("a"), .weight = 1, .quotas = quotas, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "no room on any card model");
+	quotas[0].limit = 1;
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
+	end(&w);
+}
+
+/* Nor does it matter that what is charged was on a node nobody knows any more. */
+static void test_model_is_left_by_a_lost_claim(void **state)
+{
+	struct world w;
+	struct rf_sched_quota quotas[] = { { RF_LIT("cards/h100"), -1, 1, -1, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("a"), .tenant = RF_LIT("a"), .weight = 1, .quotas = quotas, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
+	promise(&w, "gone", "a", "lost", "gpu-0");
+	put_pod(&w, "p1", "a", 1);
+	decide(&w);
+	assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "no room on any card model");
+	del_claim(&w, "gone", "a");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
 	end(&w);
 }
 
@@ -1576,6 +1801,38 @@ static void test_priority_evicts_in_its_own_queue(void **state)
 	gone(&w, "a1", "a");
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "a2"));
+	end(&w);
+}
+
+/* Two that came late to a gang of one zone: place is made for both in the same zone, or for one. */
+static void test_plans_of_a_gang_are_in_one_zone(void **state)
+{
+	struct rf_sched_group g = { .ns = RF_LIT("a"), .name = RF_LIT("g"), .min = 1, .rv = 1, .started = true, .topology = RF_LIT("zone") };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	zone(&w, "n0", "east");
+	zone(&w, "n1", "west");
+	put_pod(&w, "a1", "a", 1);
+	put_pod(&w, "a2", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	carry_as(&w, 1, NULL);
+	rf_core_put_group(w.c, &g);
+	for (int i = 0; i < 2; i++) {
+		struct rf_sched_pod p = pod(&w, i == 0 ? "g0" : "g1", "a", 1);
+
+		p.group = RF_LIT("g");
+		p.priority = 10;
+		put(&w, &p);
+	}
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	gone(&w, rf_arena_cstr(&w.a, w.d[0].uid), "a");
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
 	end(&w);
 }
 
@@ -1926,6 +2183,33 @@ static void test_gang_within_quotas_of_models(void **state)
 }
 
 /* Two of a higher priority do not both count on the one that leaves. */
+/* Quotas of models are for whole cards: they keep no share beside them off a card. */
+static void test_share_beside_cards_of_a_scarce_model(void **state)
+{
+	struct rf_sched_quota quotas[] = { { RF_LIT("cards/h100"), -1, 0, -1, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("s"), .tenant = RF_LIT("s"), .weight = 1, .quotas = quotas, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	node(&w, "old", 1, "NVIDIA A100-SXM4-80GB");
+	tenant(&w, "s", RF_ISOLATION_SHARE, 10);
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
+	group(&w, "s", "g", 2);
+	member(&w, "g0", "s", "g", 1);
+	p = pod(&w, "g1", "s", 0);
+	p.group = RF_LIT("g");
+	p.containers[0].ask = (struct rf_gpu_ask){ .share_bytes = 10 * GI, .share_milli = 100 };
+	put(&w, &p);
+	decide(&w);
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "g0")->node, "old"));
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "g1")->node, "n0"));
+	end(&w);
+}
+
 static void test_two_plans_two_victims(void **state)
 {
 	struct rf_sched_quota q[] = { { RF_LIT("cards"), 0, 2, -1, -1 } };
@@ -2510,6 +2794,7 @@ int main(void)
 		cmocka_unit_test(test_reasons_that_no_place_helps),
 		cmocka_unit_test(test_reasons_name_no_stranger),
 		cmocka_unit_test(test_woken_when_something_changes),
+		cmocka_unit_test(test_woken_when_a_neighbour_comes),
 		cmocka_unit_test(test_reason_told_again_when_it_is_another),
 		cmocka_unit_test(test_reason_told_again_while_others_are_placed),
 		cmocka_unit_test(test_a_missing_resource_is_named),
@@ -2519,6 +2804,9 @@ int main(void)
 		cmocka_unit_test(test_release_when_it_points_at_nothing),
 		cmocka_unit_test(test_node_goes_with_a_promise),
 		cmocka_unit_test(test_node_comes_back_with_what_it_held),
+		cmocka_unit_test(test_claim_on_a_lost_node_is_in_its_rack),
+		cmocka_unit_test(test_claim_on_a_node_lost_at_once_is_in_its_rack),
+		cmocka_unit_test(test_ties_end_by_name),
 		cmocka_unit_test(test_restart_in_any_order),
 		cmocka_unit_test(test_facts_with_looks_between),
 		cmocka_unit_test(test_bound_without_claim_holds_no_card),
@@ -2534,15 +2822,19 @@ int main(void)
 		cmocka_unit_test(test_crash_between_claims_completes_the_gang),
 		cmocka_unit_test(test_crash_between_claims_releases_what_cannot_be),
 		cmocka_unit_test(test_crash_between_bindings),
+		cmocka_unit_test(test_promises_of_a_started_gang_fail_alone),
 		cmocka_unit_test(test_half_a_gang_is_taken_back),
 		cmocka_unit_test(test_started_gang_that_lost_members_is_left_alone),
 		cmocka_unit_test(test_queue_of_a_model),
+		cmocka_unit_test(test_queue_of_a_model_is_raised),
+		cmocka_unit_test(test_model_is_left_by_a_lost_claim),
 		cmocka_unit_test(test_queue_with_unknown_resource),
 		cmocka_unit_test(test_queue_comes_before_its_parent),
 		cmocka_unit_test(test_priority_within_a_queue_only),
 		cmocka_unit_test(test_reclaim),
 		cmocka_unit_test(test_nobody_comes_in_between),
 		cmocka_unit_test(test_priority_evicts_in_its_own_queue),
+		cmocka_unit_test(test_plans_of_a_gang_are_in_one_zone),
 		cmocka_unit_test(test_what_is_not_evicted),
 		cmocka_unit_test(test_evict_fails),
 		cmocka_unit_test(test_gang_evicts_and_gang_is_evicted_whole),
@@ -2554,6 +2846,7 @@ int main(void)
 		cmocka_unit_test(test_queue_of_what_runs_is_deleted),
 		cmocka_unit_test(test_guarantee_below_a_parent),
 		cmocka_unit_test(test_gang_within_quotas_of_models),
+		cmocka_unit_test(test_share_beside_cards_of_a_scarce_model),
 		cmocka_unit_test(test_two_plans_two_victims),
 		cmocka_unit_test(test_what_was_just_started_may_go),
 		cmocka_unit_test(test_min_run_counts_from_the_binding),

@@ -162,7 +162,8 @@ static bool gang_whole(struct world *w, int group)
 /* A commit: all claims before the first binding. */
 static bool take_commit(struct world *w, const struct rf_core_decision *d, size_t n)
 {
-	int pods[PODS];
+	int pods[PODS], fresh[PODS] = { 0 };
+	size_t n_fresh = 0;
 
 	CHECK(w, n <= PODS, "I10 a commit of %zu", n);
 	w->commits++;
@@ -171,7 +172,11 @@ static bool take_commit(struct world *w, const struct rf_core_decision *d, size_
 		CHECK(w, d[i].verdict == RF_CORE_BIND, "I10 a commit with verdict %d", d[i].verdict);
 		if (!names_pod(w, &d[i], &pods[i]) || !take_bind(w, &d[i], pods[i]))
 			return false;
+		if (!d[i].promised)
+			fresh[n_fresh++] = pods[i];
 	}
+	if (!ref_wishes(w, fresh, n_fresh))
+		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!gang_whole(w, w->pods[pods[i]].group))
 			return false;
@@ -202,9 +207,11 @@ static void note_torn(const struct world *w, struct group *g, int i)
 	bool torn = ref_staying(w, i, &going) < g->min;
 
 	g->torn = !torn ? 0 : g->torn > 0 ? g->torn + 1 : going;
+	g->torn_at = w->now;
+	g->lost = 0;
 }
 
-static bool take_evict(struct world *w, int i)
+static bool take_evict(struct world *w, const struct rf_core_decision *d, int i)
 {
 	bool half = ref_half_made(w, &w->pods[i]), torn = w->pods[i].group != NOBODY && w->groups[w->pods[i].group].torn > 0;
 
@@ -217,6 +224,10 @@ static bool take_evict(struct world *w, int i)
 	w->pods[i].refused = false;
 	if (w->pods[i].group != NOBODY && !half)
 		note_torn(w, &w->groups[w->pods[i].group], w->pods[i].group);
+	CHECK(w, d->group.n == 0 || (w->pods[i].group != NOBODY && rf_str_is(d->group, w->groups[w->pods[i].group].name)),
+	      "I10 %s goes with %.*s, which is not its group", w->pods[i].uid, RF_STR(d->group));
+	if (d->group.n > 0)
+		push_write(w, W_ENDING, i);
 	push_write(w, W_EVICT, i);
 	return true;
 }
@@ -244,7 +255,7 @@ static bool take_one(struct world *w, const struct rf_core_decision *d)
 	case RF_CORE_RELEASE:
 		return take_release(w, i);
 	case RF_CORE_EVICT:
-		return take_evict(w, i);
+		return take_evict(w, d, i);
 	case RF_CORE_BIND:
 		break;
 	}
@@ -270,17 +281,17 @@ static bool twins_agree(struct world *w, size_t most, const struct rf_core_decis
 }
 
 /* Has it an excuse to stay when its gang goes? Once that runs further members are on their own: who was on its way when the
- * others were told to go, and who came when the gang was whole and is within its own minimum run time. Whose eviction the API
+ * others were told to go, and who came when the gang was whole and was within its own minimum run time then. Whose eviction the API
  * refused stays until it is tried again; that it is, is looked at at rest. */
 static bool is_excused(const struct world *w, const struct pod *p)
 {
 	const struct group *g = &w->groups[p->group];
 
-	return p->late || (p->refused && g->torn > 0) ||
-	       (g->whole_at > 0 && p->started > g->whole_at && w->now < p->started + ref_min_run(w, p));
+	return p->late || (p->refused && g->torn > 0) || ref_is_late(w, p, g->torn_at);
 }
 
-/* I14: what is left of a gang that ran is enough, or nothing. */
+/* I14: what is left of a gang that ran is enough, or nothing. Judged by what was there when the last of it was told to go: who
+ * ends by itself after that leaves the others as they are, as it does where nobody was told to go. */
 static bool gangs_kept(struct world *w)
 {
 	for (int g = 0; g < GROUPS; g++) {
@@ -297,7 +308,7 @@ static bool gangs_kept(struct world *w)
 			excused += !p->evicted && !p->deleting && is_excused(w, p);
 			going += p->evicted && !p->deleting;
 		}
-		CHECK(w, untold || going == 0 || left == excused || left >= w->groups[g].min || !w->groups[g].exists ||
+		CHECK(w, untold || going == 0 || left == excused || left + w->groups[g].lost >= w->groups[g].min || !w->groups[g].exists ||
 				 left + going < w->groups[g].min,
 		      "I14 gang %s is left with %d members of %d", w->groups[g].name, (int)left, (int)w->groups[g].min);
 	}
@@ -340,40 +351,50 @@ bool world_decide(struct world *w, size_t most)
 
 /* --- control's writes ------------------------------------------------------------------------- */
 
+/* Its place may be another pod's by now: that one has nothing to do with it. */
+static struct pod *pod_of(struct world *w, const struct write *x)
+{
+	return w->pods[x->pod].serial == x->serial ? &w->pods[x->pod] : NULL;
+}
+
+static void note_failed(const struct world *w, struct pod *p)
+{
+	if (p == NULL)
+		return;
+	p->flying = false;
+	p->fails++;
+	p->failed_at = w->now;
+}
+
 /* The rest of its commit is not tried. */
 static void drop_commit(struct world *w, uint64_t commit)
 {
 	int n = 0;
 
 	for (int i = 0; i < w->n_writes; i++) {
-		struct pod *p = &w->pods[w->writes[i].pod];
-
-		if (w->writes[i].commit != commit) {
+		if (w->writes[i].commit == commit)
+			note_failed(w, pod_of(w, &w->writes[i]));
+		else
 			w->writes[n++] = w->writes[i];
-			continue;
-		}
-		p->flying = false;
-		p->fails++;
-		p->failed_at = w->now;
 	}
 	w->n_writes = n;
 }
 
 static void write_failed(struct world *w, const struct write *x, const char *why)
 {
-	struct pod *p = &w->pods[x->pod];
+	struct pod *p = pod_of(w, x);
 	char uid[24];
 
 	w->n.failures++;
 	w->disturbed = true;
-	snprintf(uid, sizeof(uid), "%s", p->uid);
+	snprintf(uid, sizeof(uid), "u%" PRIu64, x->serial);
 	SAY(w, "write %d of %s failed: %s", x->kind, uid, why);
-	p->flying = false;
-	p->fails++;
-	p->failed_at = w->now;
-	p->evicted = false;
-	p->refused = x->kind == W_EVICT;
-	if (p->refused && p->group != NOBODY && w->groups[p->group].torn > 0)
+	note_failed(w, p);
+	if (p != NULL) {
+		p->evicted = false;
+		p->refused = x->kind == W_EVICT || x->kind == W_ENDING;
+	}
+	if (p != NULL && p->refused && p->group != NOBODY && w->groups[p->group].torn > 0)
 		w->groups[p->group].torn--;
 	drop_commit(w, x->commit);
 	BOTH(w, rf_core_failed, rf_str(uid), rf_str(why), w->now);
@@ -407,6 +428,26 @@ static void do_bind(struct world *w, struct pod *p)
 	group_bound(w, p->group);
 }
 
+/* What the core says of it. */
+static void write_ending(struct world *w, int group)
+{
+	struct group *g = &w->groups[group];
+	int64_t ms = rf_core_ending(w->core, rf_str(space_name(g->space)), rf_str(g->name));
+
+	if (!g->exists || g->ending == ms)
+		return;
+	g->ending = ms;
+	world_tell_group(w, group);
+}
+
+/* Those that are over are taken back, sooner or later. */
+void world_write_endings(struct world *w)
+{
+	for (int g = 0; g < GROUPS; g++)
+		if (w->groups[g].ending != 0 && rf_core_ending(w->core, rf_str(space_name(w->groups[g].space)), rf_str(w->groups[g].name)) == 0)
+			write_ending(w, g);
+}
+
 static bool is_budgeted(const struct world *w, const struct pod *p)
 {
 	return p->budget == 1 && p->space < BUDGETS && w->budgets[p->space] >= 0;
@@ -435,6 +476,10 @@ static void do_write(struct world *w, const struct write *x)
 		if (!p->prepared)
 			p->claimed = p->allocated = p->claim_deleting = false;
 		break;
+	case W_ENDING:
+		if (p->live && p->serial == x->serial)
+			write_ending(w, p->group);
+		return;
 	case W_EVICT:
 		p->deleting = true;
 		p->gone_at = w->now + p->grace;
@@ -457,6 +502,8 @@ static const char *refuses(const struct world *w, const struct write *x)
 		return NULL;
 	if (!p->live || p->serial != x->serial)
 		return "not found";
+	if (x->kind == W_ENDING)
+		return NULL;
 	if (x->kind == W_EVICT)
 		return is_budgeted(w, p) && w->budgets[p->space] == 0 ? "its budget is used up" : NULL;
 	if (p->deleting || p->ended)

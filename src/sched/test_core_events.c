@@ -275,7 +275,10 @@ static void ev_card(struct world *w, const struct event *e)
 
 	if ((int)(e->b % CARDS) >= n->n_cards)
 		return;
-	c->broken = !c->broken;
+	if (w->grouped && e->b / CARDS % 2 == 0)
+		c->hidden = !c->hidden;
+	else
+		c->broken = !c->broken;
 	if (n->exists)
 		world_tell_node(w, (int)(e->a % NODES));
 }
@@ -286,6 +289,8 @@ void world_draw_tenant(const struct world *w, struct tenant *t, uint64_t b, uint
 						    RF_ISOLATION_SHARE, RF_ISOLATION_SHARE, RF_ISOLATION_COOPERATIVE };
 
 	t->isolation = w->racks && b / 64 % 4 == 0 ? RF_ISOLATION_RACK : levels[b % RF_COUNT(levels)];
+	if (w->grouped && b / 256 % 3 == 0)
+		t->isolation = b / 1024 % 2 ? RF_ISOLATION_NUMA : RF_ISOLATION_NVLINK;
 	t->trust = (int)(b / 16 % 3);
 	t->cards = c % 5 == 0 ? (int64_t)(c / 8 % 3) : 4 + (int64_t)(c / 8 % 8);
 	t->bytes = (int64_t)(c / 128 % 5) * 60 * GI;

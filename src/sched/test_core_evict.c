@@ -90,6 +90,19 @@ static void write_all(struct world *w)
 		assert_true(world_write(w, false));
 }
 
+/* The next eviction, with what has to be written before it. */
+static struct pod *write_eviction(struct world *w, bool fails)
+{
+	struct pod *p;
+
+	while (w->n_writes > 0 && w->writes[0].kind != W_EVICT)
+		assert_true(world_write(w, false));
+	assert_true(w->n_writes > 0);
+	p = &w->pods[w->writes[0].pod];
+	assert_true(world_write(w, fails));
+	return p;
+}
+
 /* Decides and writes until nothing is decided any more; time stands still. */
 static void settle(struct world *w)
 {
@@ -148,6 +161,57 @@ static void test_order_of_victims(void **state)
 	end(w);
 }
 
+/* Two are to go, one was told: what is said of the other is said by what is known then. */
+static struct world *two_are_to_go(bool budget)
+{
+	struct world *w = begin(1, 4);
+
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, BOLT, R_CARDS, 2);
+	for (int i = 0; i < 4; i++) {
+		struct pod *p = make(w, ACME, S_CARD);
+
+		p->budget = budget;
+		world_tell_pod(w, p);
+	}
+	if (budget) {
+		w->budgets[ACME] = 2;
+		world_put_budget(w->core, w, ACME);
+	}
+	settle(w);
+	(void)submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 1));
+	assert_int_equal(evictions(w), 1);
+	return w;
+}
+
+static void test_facts_between_evictions(void **state)
+{
+	struct world *w = two_are_to_go(false);
+
+	(void)state;
+	for (int i = 0, n = 0; i < PODS && n == 0; i++) {
+		n = w->pods[i].live && w->pods[i].node != NOBODY && !w->pods[i].evicted;
+		if (n > 0)
+			world_end_pod(w, &w->pods[i]);
+	}
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	rest(w);
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+	w = two_are_to_go(true);
+	w->budgets[ACME] = 0;
+	world_put_budget(w->core, w, ACME);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	end(w);
+	w = two_are_to_go(false); /* and where nothing else happened */
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	end(w);
+}
+
 /* --- gangs ------------------------------------------------------------------------------------ */
 
 static int running(const struct world *w)
@@ -185,8 +249,8 @@ static void test_refused_eviction_of_a_gang(void **state)
 	assert_true(world_decide(w, 64));
 	assert_int_equal(evictions(w), 4);
 	w->no_fail = false;
-	assert_true(world_write(w, false));
-	assert_true(world_write(w, true));
+	(void)write_eviction(w, false);
+	(void)write_eviction(w, true);
 	write_all(w);
 	assert_int_equal(running(w), 1);
 	assert_true(world_decide(w, 64)); /* not at once */
@@ -206,7 +270,7 @@ static void test_refused_before_the_others(void **state)
 	(void)state;
 	assert_true(world_decide(w, 1));
 	assert_int_equal(evictions(w), 1);
-	assert_true(world_write(w, true));
+	(void)write_eviction(w, true);
 	assert_true(world_decide(w, 64));
 	assert_int_equal(evictions(w), 0);
 	assert_int_equal(running(w), 4);
@@ -253,11 +317,116 @@ static void test_refused_eviction_of_an_earlier_plan(void **state)
 		assert_true(world_decide(w, 64)); /* nothing is written in between */
 	}
 	assert_int_equal(evictions(w), 4);
-	assert_true(world_write(w, true));
+	assert_ptr_equal(write_eviction(w, true), extra);
 	write_all(w);
 	assert_true(extra->live && !extra->deleting);
 	rest(w);
 	assert_int_equal(running(w), 0);
+	end(w);
+}
+
+/* One is refused, and before it is tried again another came back: both are a gang again. Nothing is kept for whom it was to go. */
+static void test_gang_is_one_again(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *p, *stays;
+
+	(void)state;
+	w->remake = true;
+	world_add_node(w, 0, 2);
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	p = make(w, ACME, S_CARD2);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	(void)write_eviction(w, false);
+	stays = write_eviction(w, true);
+	world_add_node(w, 1, 1);
+	world_time(w, 1);
+	for (int i = 0; i < PODS; i++)
+		(void)world_scrub(w, &w->pods[i]);
+	settle(w); /* the other lands there */
+	assert_int_equal(running(w), 2);
+	world_time(w, 1000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	p = submit(w, CRUX, S_CARD);
+	settle(w);
+	assert_int_equal(p->node, 0);
+	rest(w);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
+/* Control dies between the evictions of a gang, and the first is gone when another comes: what is left follows, for that all of
+ * it was to go is written down. */
+static void restart_between(int64_t grace, bool after)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 4), *first;
+
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 4);
+	if (after) {
+		first = write_eviction(w, false);
+		first->gone_at = w->now + grace;
+	} else { /* that is written, and nobody gone */
+		assert_int_equal(w->writes[0].kind, W_ENDING);
+		assert_true(world_write(w, false));
+	}
+	assert_true(w->groups[0].ending > 0);
+	p->live = false; /* nor does anybody want that place any more */
+	world_tell_pod(w, p);
+	world_time(w, 1);
+	assert_true(world_crash(w, 11));
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), after ? 3 : 0);
+	rest(w);
+	assert_int_equal(running(w), after ? 0 : 4);
+	world_write_endings(w);
+	assert_int_equal(w->groups[0].ending, 0);
+	end(w);
+}
+
+static void test_restart_between_evictions(void **state)
+{
+	(void)state;
+	restart_between(0, true);
+	restart_between(5000, true);
+	restart_between(0, false);
+}
+
+/* Who ends by itself ends nobody else, whoever was told to go before it and whatever a restart finds. */
+static void test_gang_that_ends_by_itself(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 3);
+	int ends = 0;
+
+	(void)state;
+	p->shape = S_CARD;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	for (int i = 0; i < PODS && ends == 0; i++) {
+		if (w->pods[i].group != 0 || !w->pods[i].live || w->pods[i].evicted)
+			continue;
+		world_end_pod(w, &w->pods[i]);
+		ends++;
+	}
+	assert_int_equal(ends, 1);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	write_all(w);
+	assert_true(world_crash(w, 3));
+	rest(w);
+	assert_int_equal(w->n.evicts, 1);
+	assert_int_equal(p->node, 0);
 	end(w);
 }
 
@@ -490,6 +659,93 @@ static void test_one_leaves_while_one_comes(void **state)
 	end(w);
 }
 
+/* One comes, and its queue is over its guarantee of memory by that alone: it may still fail, and nobody goes for it. */
+static void test_memory_of_one_that_comes(void **state)
+{
+	struct world *w = begin(1, 2);
+	struct pod *stays, *comes, *p;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, ACME, R_BYTES, 10 * GI);
+	guarantee(w, ACME, R_MEMORY, GI);
+	guarantee(w, BOLT, R_CARDS, 1);
+	stays = submit(w, ACME, S_CARD2);
+	settle(w);
+	assert_int_equal(stays->node, 0);
+	world_add_node(w, 1, 1);
+	comes = submit(w, ACME, S_SHARE1);
+	assert_true(world_decide(w, 64));
+	comes->live = false;
+	world_tell_pod(w, comes);
+	p = submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(p->node, 1);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
+static void lose_node(struct world *w, int node)
+{
+	w->nodes[node].exists = false;
+	world_tell_node(w, node);
+	assert_true(world_crash(w, 3));
+}
+
+/* Its node is gone, and nobody there to know what card it holds: what it holds counts, for guarantees are cut by what there is. */
+static void test_card_that_nobody_knows(void **state)
+{
+	struct world *w = begin(1, 1);
+	struct pod *stays;
+
+	(void)state;
+	w->tenants[BOLT].trust = 1; /* they do not meet on one card */
+	world_tell_tenant(w, BOLT);
+	guarantee(w, ACME, R_BYTES, 40 * GI);
+	guarantee(w, BOLT, R_BYTES, 40 * GI);
+	guarantee(w, CRUX, R_BYTES, 20 * GI);
+	(void)submit(w, CRUX, S_SHARE2);
+	settle(w);
+	w->nodes[0].cordoned = true;
+	world_tell_node(w, 0);
+	world_add_node(w, 1, 1);
+	stays = submit(w, ACME, S_SHARE3);
+	settle(w);
+	assert_int_equal(stays->node, 1);
+	lose_node(w, 0);
+	(void)submit(w, BOLT, S_SHARE1);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_int_equal(stays->node, 1);
+	end(w);
+}
+
+/* One leaves on a node that is gone: without it the other is within the guarantee. */
+static void test_one_leaves_a_lost_node(void **state)
+{
+	struct world *w = begin(1, 1);
+	struct pod *leaves, *stays;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 1);
+	guarantee(w, BOLT, R_CARDS, 1);
+	leaves = submit(w, ACME, S_CARD);
+	settle(w);
+	world_add_node(w, 1, 1);
+	stays = submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(stays->node, 1);
+	lose_node(w, 0);
+	delete (w, leaves, 3000);
+	(void)submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_int_equal(stays->node, 1);
+	end(w);
+}
+
 /* A claim on a node that is gone is charged until it is gone, and nobody else goes for it. */
 static void test_claim_on_a_lost_node(void **state)
 {
@@ -586,6 +842,75 @@ static void test_room_in_a_quota_is_kept(void **state)
 	end(w);
 }
 
+/* Somebody goes for it, somebody else ends: there is room in two places, and two others whose turn comes sooner. One of them may
+ * have what was planned, for there is the other place; the second may not have that, too. */
+static void test_second_place_of_a_plan_is_kept(void **state)
+{
+	struct world *w = begin(4, 1);
+	struct pod *p, *lent[2], *others[2];
+
+	(void)state;
+	w->nodes[3].cards[0].broken = true;
+	world_tell_node(w, 3);
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, BOLT, R_CARDS, 0);
+	guarantee(w, CRUX, R_CARDS, 2);
+	(void)submit(w, ACME, S_CARD);
+	for (int i = 0; i < 2; i++) { /* the first goes, and its place is the one that is taken first */
+		lent[i] = make(w, BOLT, S_CARD);
+		lent[i]->priority = i;
+		world_tell_pod(w, lent[i]);
+		settle(w);
+	}
+	assert_true(lent[0]->node < lent[1]->node);
+	world_time(w, 100000);
+	p = submit(w, ACME, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	write_all(w);
+	assert_true(lent[0]->evicted);
+	world_end_pod(w, lent[1]);
+	world_time(w, 1);
+	for (int i = 0; i < PODS; i++)
+		(void)world_scrub(w, &w->pods[i]);
+	for (int i = 0; i < 2; i++)
+		others[i] = submit(w, CRUX, S_CARD);
+	settle(w);
+	assert_true(p->node != NOBODY);
+	assert_true((others[0]->node != NOBODY) + (others[1]->node != NOBODY) == 1);
+	end(w);
+}
+
+/* Two queues, a card and a share in each, and two cards. In each the one comes first by priority that others may take back by
+ * their guarantee: nobody starts by what is taken back at once, or they would go round for ever. */
+static void test_no_round_of_priority_and_guarantee(void **state)
+{
+	struct world *w = begin(1, 2);
+	const struct {
+		int space, shape;
+		int64_t priority;
+	} all[] = { { ACME, S_SHARE3, 2 }, { ACME, S_CARD, 1 }, { BOLT, S_CARD, 2 }, { BOLT, S_SHARE2, 0 } };
+
+	(void)state;
+	w->remake = true;
+	w->tenants[BOLT].trust = 1; /* they do not meet on one card */
+	world_tell_tenant(w, BOLT);
+	guarantee(w, ACME, R_CARDS, 2);
+	guarantee(w, ACME, R_BYTES, 40 * GI);
+	guarantee(w, ACME, R_MILLI, 300);
+	guarantee(w, BOLT, R_BYTES, 40 * GI);
+	for (size_t i = 0; i < RF_COUNT(all); i++) {
+		struct pod *p = make(w, all[i].space, all[i].shape);
+
+		p->priority = all[i].priority;
+		p->grace = 1500;
+		world_tell_pod(w, p);
+	}
+	rest(w);
+	assert_true(w->n.evicts < 8);
+	end(w);
+}
+
 /* Who shares no rack goes from one node so that there is room on another of its rack: back on the first, it is in the way. */
 static void test_rack_of_a_plan_is_kept(void **state)
 {
@@ -621,6 +946,75 @@ static void test_rack_of_a_plan_is_kept(void **state)
 	rest(w);
 	assert_true(p->node != NOBODY);
 	assert_int_equal(w->n.evicts - before, 2);
+	end(w);
+}
+
+static void add_to_rack(struct world *w, int node, int cards)
+{
+	world_add_node(w, node, cards);
+	w->nodes[node].rack = 1;
+	world_tell_node(w, node);
+}
+
+/* Who shares no rack borrows on one node, and there is room only on another of that rack. */
+static void beside_who_shares_no_rack(int n)
+{
+	struct world *w = begin(0, 0);
+	struct pod *p;
+
+	isolate(w, ACME, RF_ISOLATION_RACK);
+	guarantee(w, ACME, R_CPU, 0);
+	guarantee(w, BOLT, R_CARDS, 2);
+	add_to_rack(w, 0, 1);
+	for (int i = 0; i < n; i++)
+		(void)submit(w, ACME, S_CPU);
+	settle(w);
+	add_to_rack(w, 1, 2);
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), n);
+	rest(w);
+	assert_int_equal(p->node, 1);
+	end(w);
+}
+
+static void test_beside_who_shares_no_rack(void **state)
+{
+	(void)state;
+	beside_who_shares_no_rack(1);
+	beside_who_shares_no_rack(20); /* more than are tried in every combination */
+}
+
+/* Who shares no rack is guaranteed cards, and one of two racks can be cleared. */
+static void test_rack_is_cleared(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *p;
+
+	(void)state;
+	isolate(w, BOLT, RF_ISOLATION_RACK);
+	guarantee(w, ACME, R_CARDS, 0);
+	guarantee(w, BOLT, R_CARDS, 2);
+	guarantee(w, CRUX, R_CARDS, 2);
+	world_add_node(w, 2, 2);
+	w->nodes[2].rack = 2;
+	world_tell_node(w, 2);
+	(void)submit(w, CRUX, S_CARD); /* within its guarantee */
+	settle(w);
+	w->nodes[2].cordoned = true;
+	world_tell_node(w, 2);
+	add_to_rack(w, 0, 2);
+	add_to_rack(w, 1, 2);
+	for (int i = 0; i < 3; i++)
+		(void)submit(w, ACME, S_CARD);
+	settle(w);
+	w->nodes[2].cordoned = false;
+	world_tell_node(w, 2);
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 3);
+	rest(w);
+	assert_true(p->node == 0 || p->node == 1);
 	end(w);
 }
 
@@ -672,10 +1066,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_of_victims),
+		cmocka_unit_test(test_facts_between_evictions),
 		cmocka_unit_test(test_refused_eviction_of_a_gang),
 		cmocka_unit_test(test_refused_before_the_others),
 		cmocka_unit_test(test_half_said_gang_goes),
 		cmocka_unit_test(test_refused_eviction_of_an_earlier_plan),
+		cmocka_unit_test(test_gang_is_one_again),
+		cmocka_unit_test(test_restart_between_evictions),
+		cmocka_unit_test(test_gang_that_ends_by_itself),
 		cmocka_unit_test(test_refused_eviction_leaves_enough),
 		cmocka_unit_test(test_member_of_an_unlike_gang_leaves),
 		cmocka_unit_test(test_priority_of_a_gang),
@@ -683,10 +1081,17 @@ int main(void)
 		cmocka_unit_test(test_late_member_of_an_unlike_gang),
 		cmocka_unit_test(test_late_member),
 		cmocka_unit_test(test_one_leaves_while_one_comes),
+		cmocka_unit_test(test_memory_of_one_that_comes),
+		cmocka_unit_test(test_card_that_nobody_knows),
+		cmocka_unit_test(test_one_leaves_a_lost_node),
 		cmocka_unit_test(test_claim_on_a_lost_node),
 		cmocka_unit_test(test_queue_gone_while_one_comes),
 		cmocka_unit_test(test_room_in_a_quota_is_kept),
+		cmocka_unit_test(test_second_place_of_a_plan_is_kept),
+		cmocka_unit_test(test_no_round_of_priority_and_guarantee),
 		cmocka_unit_test(test_rack_of_a_plan_is_kept),
+		cmocka_unit_test(test_beside_who_shares_no_rack),
+		cmocka_unit_test(test_rack_is_cleared),
 		cmocka_unit_test(test_tenant_that_gives_way),
 		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
 	};

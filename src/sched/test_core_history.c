@@ -149,10 +149,8 @@ static bool nothing_new(struct world *w, struct rf_core *other)
 			const struct pod *p = world_find(w, d[i].uid);
 
 			CHECK(w, p != NULL, "I20 after a restart a decision on %.*s, which is not there", RF_STR(d[i].uid));
-			if (d[i].verdict == RF_CORE_EVICT && w->config.reclaim == RF_RECLAIM_FAIR)
-				return true; /* what holds it back is not told: that it was tried */
-			CHECK(w, d[i].verdict == RF_CORE_WAIT || p->fails > 0, "I20 at rest %s after a restart: %.*s, before: %s; %.*s",
-			      verdicts[d[i].verdict], RF_STR(d[i].uid), p->why, RF_STR(d[i].reason));
+			CHECK(w, d[i].verdict == RF_CORE_WAIT || p->fails > 0, "I20 at rest %s after a restart: %.*s %.*s, before: %s; %.*s",
+			      verdicts[d[i].verdict], RF_STR(d[i].uid), RF_STR(d[i].node), p->why, RF_STR(d[i].reason));
 			if (d[i].verdict != RF_CORE_WAIT)
 				return true;
 		}

@@ -21,15 +21,15 @@
  *  I13 no cycles         calm_down: evicted pods come again or not; it ends
  *  I14 who may go        ref_evict, gangs_kept
  *  I15 starvation        test_starvation
- *  I16 determinism       twins in every eighth history; test_other_process: another process with other hash keys. In part: facts
- *                        told in another order give the same state (I20), not the same choice among equal nodes
+ *  I16 determinism       twins in every eighth history, told the same in another order after each crash: they decide the same, word
+ *                        for word; test_other_process: another process with other hash keys
  *  I17 work conserving   work_conserved and gang_conserved at rest. In part: not where lending, borrowing or pinning comes into it;
  *                        of gangs those of equal pods with whole cards or none
  *  I18 reasons           reason_holds at rest: there is one, with its parts, names nobody else, need is more than have, a limit that
  *                        is named holds. In part: what the machines lack is not worked out again
  *  I19 shares            test_shares, test_decay; the ledger goes through every restart at rest
  *  I20 restart           restart_is_equal at rest: told in another order; crashes in the histories. In part: not while something is on
- *                        a node or in a queue that is gone, nor evictions under RF_RECLAIM_FAIR
+ *                        a node or in a queue that is gone
  *  I21 MIG               own table of geometry: ref_conserved, ref_bind; a promise never moves */
 #include "sched/test_core_world.h"
 

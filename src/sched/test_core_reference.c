@@ -205,9 +205,8 @@ static bool meet_on_card(const struct world *w, int a, const struct held *h, int
 	return shares(w, a) && shares(w, b) && w->tenants[ta].trust == w->tenants[tb].trust;
 }
 
-/* fits: what a node that is gone leaves behind may or may not count in its rack still, by what was told in which order.
- * Nobody is blamed for either. */
-static bool node_open(const struct world *w, const struct pod *p, int node, const bool gone[PODS], bool fits)
+/* What a node that is gone leaves behind counts in its rack still. */
+static bool node_open(const struct world *w, const struct pod *p, int node, const bool gone[PODS])
 {
 	int rack = w->nodes[node].rack;
 
@@ -221,10 +220,23 @@ static bool node_open(const struct world *w, const struct pod *p, int node, cons
 			continue;
 		if (at == node && !meet_on_node(w, p->space, o->space))
 			return false;
-		if (rack != 0 && w->nodes[at].rack == rack && (fits || w->nodes[at].exists) && !meet_in_rack(w, p->space, o->space))
+		if (rack != 0 && w->nodes[at].rack == rack && !meet_in_rack(w, p->space, o->space))
 			return false;
 	}
 	return true;
+}
+
+/* On two cards of one node that belong together. */
+static bool meet_in_group(const struct world *w, int a, const struct card *x, int b, const struct card *y)
+{
+	bool numa = level_of(w, a) == RF_ISOLATION_NUMA || level_of(w, b) == RF_ISOLATION_NUMA;
+	bool island = level_of(w, a) == RF_ISOLATION_NVLINK || level_of(w, b) == RF_ISOLATION_NVLINK;
+
+	if (same_tenant(a, b) || space_system(a) || space_system(b))
+		return true;
+	if (x->hidden || y->hidden)
+		return !numa && !island;
+	return !(numa && x->numa == y->numa) && !(island && x->island == y->island);
 }
 
 static bool card_open(const struct world *w, const struct pod *p, int node, const struct held *h, const bool gone[PODS])
@@ -234,9 +246,14 @@ static bool card_open(const struct world *w, const struct pod *p, int node, cons
 
 		if (o == p || is_gone(gone, i) || !ref_holds(o) || o->place.node != node)
 			continue;
-		for (int k = 0; k < o->place.n; k++)
+		for (int k = 0; k < o->place.n; k++) {
+			const struct card *cards = w->nodes[node].cards;
+
 			if (o->place.held[k].card == h->card && !meet_on_card(w, p->space, h, o->space, &o->place.held[k]))
 				return false;
+			if (!meet_in_group(w, p->space, &cards[h->card], o->space, &cards[o->place.held[k].card]))
+				return false;
+		}
 	}
 	return true;
 }
@@ -507,6 +524,16 @@ int64_t ref_guaranteed(const struct world *w, int q, enum res r)
 	return RF_MIN(sum, limit_of(w, q, r));
 }
 
+/* Of a card that is gone and of which nobody has told since a restart: what is held of it, whatever its model is. */
+static int64_t known_of(const struct load *l, enum res r)
+{
+	if (r == R_CARDS || is_model(r))
+		return 1;
+	if (r == R_BYTES || r == R_MILLI)
+		return r == R_BYTES ? l->bytes : l->milli;
+	return l->of[r - R_MIG1];
+}
+
 /* What there is of it: every card of every node, and those of nodes that are gone while somebody holds them. */
 static int64_t capacity_of(const struct world *w, enum res r)
 {
@@ -523,7 +550,9 @@ static int64_t capacity_of(const struct world *w, enum res r)
 
 			if (!w->nodes[n].exists && loads[k].whole + loads[k].share + loads[k].slice == 0)
 				continue;
-			if (r == R_CARDS || (is_model(r) && c->model == (r == R_A100)))
+			if (w->nodes[n].forgotten)
+				sum += known_of(&loads[k], r);
+			else if (r == R_CARDS || (is_model(r) && c->model == (r == R_A100)))
 				sum++;
 			else if (r == R_BYTES && !c->sliced)
 				sum += card_memory(c);
@@ -557,6 +586,21 @@ int64_t ref_guaranteed_now(const struct world *w, int q, enum res r)
 	return total != NONE && sum > total ? (int64_t)((__int128)mine * total / sum) : mine;
 }
 
+/* Does some queue of its path, up to this one, keep so much for itself that it lends to nobody? That counts as used in those
+ * above whether it is or not: taking it up adds nothing to what they borrow, were they over by then. */
+static bool is_kept(const struct world *w, const struct pod *p, int upto, enum res r, int64_t ask, const bool gone[PODS])
+{
+	for (int q = ref_leaf(w, p); q != upto; q = up(w, q)) {
+		const struct quota *o = &w->queues[q].quotas[r];
+		int64_t guaranteed = ref_guaranteed_now(w, q, r);
+
+		if (w->queues[q].exists && o->given && o->lending >= 0 && guaranteed != NONE &&
+		    ref_used(w, q, r, false, gone) + ask <= guaranteed - o->lending)
+			return true;
+	}
+	return false;
+}
+
 /* Every resource on every level, with this placement (NULL: by what it asks). */
 bool ref_quota_at(const struct world *w, const struct pod *p, const struct place *at, const bool gone[PODS], char *why,
 		       size_t why_n)
@@ -582,7 +626,8 @@ bool ref_quota_at(const struct world *w, const struct pod *p, const struct place
 					 res_names[r], used, ask, limit_of(w, q, r));
 				return false;
 			}
-			if (said && o->borrowing >= 0 && guaranteed != NONE && used + ask > guaranteed + o->borrowing) {
+			if (said && o->borrowing >= 0 && guaranteed != NONE && used + ask > guaranteed + o->borrowing &&
+			    !is_kept(w, p, q, r, ask, gone)) {
 				snprintf(why, why_n, "I2 queue %s: %s: used %" PRId64 " + %" PRId64 " > guaranteed %" PRId64 " + borrowing %" PRId64,
 					 queue_names[q], res_names[r], used, ask, guaranteed, o->borrowing);
 				return false;
@@ -644,7 +689,7 @@ static bool cards_right(struct world *w, const struct pod *p, const struct place
 		      at->node, h->card);
 		if (!shapes[p->shape].island || !h->whole)
 			continue;
-		CHECK(w, island == NOBODY || island == c->island, "I17 %s gets cards without NVLink", p->uid);
+		CHECK(w, island == NOBODY || (island == c->island && !c->hidden), "I17 %s gets cards without NVLink", p->uid);
 		island = c->island;
 	}
 	return true;
@@ -680,6 +725,68 @@ static bool zone_kept(struct world *w, const struct pod *p, int node)
 	return true;
 }
 
+/* Is there an order in which these could have been placed one after the other? gone: those that are still to be. Where there
+ * are too many only the first that can is tried. */
+static bool placed_in_turn(const struct world *w, const int *pods, size_t n, bool gone[PODS], const char **ret_why, int *ret_pod)
+{
+	bool any = false, left = false;
+
+	for (size_t i = 0; i < n && !(any && n > 8); i++) {
+		const char *why;
+
+		if (!gone[pods[i]])
+			continue;
+		left = true;
+		why = wish_broken(w, &w->pods[pods[i]], w->pods[pods[i]].place.node, gone);
+		if (why != NULL) {
+			*ret_why = why;
+			*ret_pod = pods[i];
+			continue;
+		}
+		any = true;
+		gone[pods[i]] = false;
+		if (placed_in_turn(w, pods, n, gone, ret_why, ret_pod))
+			return true;
+		gone[pods[i]] = true;
+	}
+	return !left;
+}
+
+/* One that ended or is gone, and of which the core was not told yet, is still there as far as it knows: others may go near
+ * it, or be spread with it. */
+static struct world *as_told(const struct world *w)
+{
+	struct world *told = rf_alloc(sizeof(*told));
+
+	*told = *w;
+	for (int i = 0; i < PODS; i++) {
+		struct pod *p = &told->pods[i];
+
+		p->live |= p->known && p->dirty;
+		p->ended &= !(p->known && p->dirty);
+	}
+	return told;
+}
+
+bool ref_wishes(struct world *w, const int *pods, size_t n)
+{
+	bool gone[PODS] = { false };
+	struct world *told;
+	const char *why = "";
+	int pod = 0;
+	bool ok;
+
+	for (size_t i = 0; i < n; i++)
+		gone[pods[i]] = true;
+	if (placed_in_turn(w, pods, n, gone, &why, &pod))
+		return true;
+	told = as_told(w);
+	ok = placed_in_turn(told, pods, n, gone, &why, &pod);
+	free(told);
+	CHECK(w, ok, "I17 %s on node-%d: %s", w->pods[pod].uid, w->pods[pod].place.node, why);
+	return true;
+}
+
 bool ref_bind(struct world *w, const struct rf_core_decision *d, int i, const struct place *at)
 {
 	const struct pod *p = &w->pods[i];
@@ -704,12 +811,10 @@ bool ref_bind(struct world *w, const struct rf_core_decision *d, int i, const st
 	for (int k = 0; k < at->n && why == NULL; k++)
 		why = add_held(&loads[at->held[k].card], &n->cards[at->held[k].card], &at->held[k]);
 	CHECK(w, why == NULL, "%s: %s on node-%d", why, p->uid, at->node);
-	CHECK(w, node_open(w, p, at->node, NULL, false), "I6 %s of %s meets another tenant on node-%d or in its rack, or there is none", p->uid,
+	CHECK(w, node_open(w, p, at->node, NULL), "I6 %s of %s meets another tenant on node-%d or in its rack, or there is none", p->uid,
 	      space_name(p->space), at->node);
 	why = node_full(w, p, at->node, NULL);
 	CHECK(w, why == NULL, "I1 %s on node-%d: no %s", p->uid, at->node, why);
-	why = wish_broken(w, p, at->node, NULL);
-	CHECK(w, why == NULL, "I17 %s on node-%d: %s", p->uid, at->node, why);
 	CHECK(w, ref_quota_at(w, p, at, NULL, text, sizeof(text)), "%s: %s", text, p->uid);
 	w->n.racked += level_of(w, p->space) == RF_ISOLATION_RACK;
 	return zone_kept(w, p, at->node);
@@ -743,6 +848,13 @@ int64_t ref_staying(const struct world *w, int group, int64_t *ret_going)
 		*ret_going += p->evicted;
 	}
 	return n;
+}
+
+bool ref_is_late(const struct world *w, const struct pod *p, int64_t at)
+{
+	const struct group *g = &w->groups[p->group];
+
+	return g->whole_at > 0 && p->started > g->whole_at && at < p->started + ref_min_run(w, p);
 }
 
 /* Others of its gang were told to go: what is left goes, too. */
@@ -844,6 +956,7 @@ struct search {
 	const struct pod *p;
 	const bool *gone;
 	int node, island;
+	bool hidden; /* one that is to be joined to others does not say to which */
 	struct load loads[CARDS];
 	struct held units[GRANTS];
 	int n;
@@ -859,14 +972,15 @@ static bool try_unit(struct search *s, int i, const struct held *h)
 	const struct card *c = &s->w->nodes[s->node].cards[h->card];
 	struct load before = s->loads[h->card];
 	int island = s->island;
-	bool ok = false;
+	bool hidden = s->hidden, ok = false;
 
 	if (!card_open(s->w, s->p, s->node, h, s->gone) || add_held(&s->loads[h->card], c, h) != NULL) {
 		s->loads[h->card] = before;
 		return false;
 	}
 	if (h->whole && shapes[s->p->shape].island) {
-		ok = s->island == NOBODY || s->island == c->island;
+		ok = s->island == NOBODY || (s->island == c->island && !c->hidden && !s->hidden);
+		s->hidden |= c->hidden;
 		s->island = c->island;
 	} else {
 		ok = true;
@@ -875,6 +989,7 @@ static bool try_unit(struct search *s, int i, const struct held *h)
 	ok = ok && try_units(s, i + 1);
 	s->loads[h->card] = before;
 	s->island = island;
+	s->hidden = hidden;
 	return ok;
 }
 
@@ -931,7 +1046,7 @@ static bool place_then(const struct world *w, const struct pod *p, int node, con
 	const struct node *n = &w->nodes[node];
 
 	*ret = (struct place){ .node = node };
-	return n->exists && n->ready && !n->cordoned && node_open(w, p, node, gone, true) && node_full(w, p, node, gone) == NULL &&
+	return n->exists && n->ready && !n->cordoned && node_open(w, p, node, gone) && node_full(w, p, node, gone) == NULL &&
 	       wish_broken(w, p, node, gone) == NULL && cards_fit(w, p, node, gone, ret, then, ctx);
 }
 
@@ -1210,13 +1325,28 @@ static bool gangs_whole(struct world *w, bool promises)
 	return true;
 }
 
-/* I14: what was left of a gang that was to go as a whole, because an eviction was refused, was told to go again. */
+/* With those that came since it was told to go. */
+static bool is_enough(const struct world *w, int group)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		n += p->group == group && p->live && !p->ended && p->node != NOBODY && !p->evicted && !p->deleting;
+	}
+	return n >= w->groups[group].min;
+}
+
+/* I14: what was left of a gang that was to go as a whole, because an eviction was refused, was told to go again; unless with
+ * those that came back meanwhile it is a gang again: then nothing is left that would be of no use. */
 static bool gangs_gone(struct world *w)
 {
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *p = &w->pods[i];
 
-		CHECK(w, !p->live || p->ended || p->node == NOBODY || p->deleting || !p->refused || !is_torn(w, p) || !budget_open(w, p),
+		CHECK(w, !p->live || p->ended || p->node == NOBODY || p->deleting || !p->refused || !is_torn(w, p) || !budget_open(w, p) ||
+				 is_enough(w, p->group),
 		      "I14 %s stays, and its gang %s went", p->uid, w->groups[p->group].name);
 	}
 	return true;

@@ -116,8 +116,8 @@ static void tell_node(struct rf_core *c, const struct world *w, int i)
 						 .fault = rf_str(n->cards[k].broken ? "Xid 79" : ""),
 						 .memory = card_memory(&n->cards[k]),
 						 .milli = 1000,
-						 .island = (uint8_t)n->cards[k].island,
-						 .numa = (uint8_t)(k / 2),
+						 .island = n->cards[k].hidden ? RF_SCHED_ISLAND_UNKNOWN(k) : (uint8_t)n->cards[k].island,
+						 .numa = n->cards[k].hidden ? RF_SCHED_NUMA_UNKNOWN : (uint8_t)n->cards[k].numa,
 						 .sliced = n->cards[k].sliced,
 						 .fixed = n->cards[k].fixed };
 	}
@@ -186,7 +186,8 @@ static void tell_group(struct rf_core *c, const struct world *w, int i)
 				    .pinned = g->pinned,
 				    .min_run_ms = g->min_run,
 				    .run_limit_ms = g->run_limit,
-				    .started = g->started };
+				    .started = g->started,
+				    .ending_ms = g->ending };
 
 	if (g->exists)
 		rf_core_put_group(c, &v);
@@ -396,6 +397,7 @@ void world_tell_node(struct world *w, int i)
 	    n->n_cards > 0 && n->cards[0].broken ? " 0 broken" : "", n->n_cards > 1 && n->cards[1].broken ? " 1 broken" : "",
 	    n->n_cards > 2 && n->cards[2].broken ? " 2 broken" : "", n->n_cards > 3 && n->cards[3].broken ? " 3 broken" : "");
 	snprintf(name, sizeof(name), "node-%d", i);
+	n->forgotten = n->forgotten && !n->exists;
 	if (n->exists)
 		BOTH(w, tell_node, w, i);
 	else
@@ -439,14 +441,19 @@ void world_tell_group(struct world *w, int i)
 	struct group *g = &w->groups[i];
 
 	g->rv++;
-	SAY(w, "group %s/%s: %s min %d%s%s%s queue %s minrun %d", space_name(g->space), g->name, g->exists ? "" : "gone", (int)g->min,
-	    g->zoned ? " one zone" : "", g->pinned ? " pinned" : "", g->started ? " started" : "",
+	SAY(w, "group %s/%s: %s min %d%s%s%s%s queue %s minrun %d", space_name(g->space), g->name, g->exists ? "" : "gone", (int)g->min,
+	    g->zoned ? " one zone" : "", g->pinned ? " pinned" : "", g->started ? " started" : "", g->ending > 0 ? " ending" : "",
 	    g->queue != NOBODY ? queue_names[g->queue] : "-", (int)g->min_run);
 	BOTH(w, tell_group, w, i);
 }
 
 void world_tell_pod(struct world *w, struct pod *p)
 {
+	bool runs = p->live && p->node != NOBODY && !p->ended && !p->deleting;
+
+	if (p->told_runs && !runs && !p->evicted && p->group != NOBODY)
+		w->groups[p->group].lost++;
+	p->told_runs = runs;
 	p->dirty = false;
 	if (p->live) {
 		p->rv = ++w->serial;
@@ -494,6 +501,7 @@ void world_changed(struct world *w, struct pod *p, bool claim)
 
 void world_deliver(struct world *w)
 {
+	world_write_endings(w);
 	for (int i = 0; i < PODS; i++) {
 		if (w->pods[i].dirty)
 			world_tell_pod(w, &w->pods[i]);
@@ -610,6 +618,27 @@ static void forget_flights(struct world *w)
 		w->pods[i].flying = false;
 }
 
+/* That the others were told to go is known where it was written: who is left is owed the same. */
+static void tear_again(struct world *w, int group)
+{
+	struct group *g = &w->groups[group];
+	int64_t n = 0;
+
+	g->torn = g->lost = 0;
+	g->torn_at = g->ending;
+	for (int i = 0; i < PODS; i++)
+		n += w->pods[i].group == group && w->pods[i].live && !w->pods[i].ended && w->pods[i].node != NOBODY && !w->pods[i].deleting;
+	if (!g->exists || g->ending == 0 || n >= g->min)
+		return;
+	g->torn = 1;
+	for (int i = 0; i < PODS; i++) {
+		struct pod *p = &w->pods[i];
+
+		p->refused = p->group == group && p->live && p->node != NOBODY && !p->late && p->started <= g->ending &&
+			     !ref_is_late(w, p, g->ending);
+	}
+}
+
 bool world_crash(struct world *w, uint64_t seed)
 {
 	SAY(w, "-- crash, facts told again in order %" PRIu64, seed);
@@ -617,12 +646,12 @@ bool world_crash(struct world *w, uint64_t seed)
 	w->disturbed = true;
 	forget_flights(w);
 	/* Of a node or a tenant that is not there nobody knows any more which rack it was in, or that it shared none. */
-	for (int i = 0; i < NODES; i++)
+	for (int i = 0; i < NODES; i++) {
 		w->nodes[i].rack = w->nodes[i].exists ? w->nodes[i].rack : 0;
+		w->nodes[i].forgotten = !w->nodes[i].exists;
+	}
 	for (int i = 0; i < TENANTS; i++)
 		w->tenants[i].isolation = w->tenants[i].exists ? w->tenants[i].isolation : RF_ISOLATION_NODE;
-	for (int i = 0; i < GROUPS; i++)
-		w->groups[i].torn = 0; /* by whom the others were ended nobody knows any more */
 	for (int i = 0; i < PODS; i++) {
 		struct pod *p = &w->pods[i];
 
@@ -635,11 +664,13 @@ bool world_crash(struct world *w, uint64_t seed)
 		p->dirty = p->claim_dirty = p->evicted = p->refused = false;
 		p->fails = 0;
 	}
+	for (int i = 0; i < GROUPS; i++)
+		tear_again(w, i);
 	rf_core_free(w->core);
 	w->core = world_retell(w, seed);
-	if (w->twin != NULL) { /* in the same order: nodes that are equally good are taken as they came */
+	if (w->twin != NULL) { /* in another order: it is to decide the same nevertheless */
 		rf_core_free(w->twin);
-		w->twin = world_retell(w, seed);
+		w->twin = world_retell(w, seed * UINT64_C(6364136223846793005) + 1442695040888963407u);
 	}
 	return true;
 }
@@ -666,6 +697,7 @@ static void make_nodes(struct world *w)
 		for (int k = 0; k < n->n_cards; k++)
 			n->cards[k] = (struct card){ .model = i % 3 == 2,
 						     .island = k / 2,
+						     .numa = w->grouped ? k % 2 : k / 2,
 						     .sliced = rf_prng_below(&w->rng, 12) == 0 };
 		for (int k = 0; k < n->n_cards; k++)
 			n->cards[k].fixed = !n->cards[k].sliced && rf_prng_below(&w->rng, 6) == 0;
@@ -724,7 +756,7 @@ void world_add_node(struct world *w, int i, int n_cards)
 				     .pods = 50,
 				     .n_cards = n_cards };
 	for (int k = 0; k < n_cards; k++)
-		w->nodes[i].cards[k] = (struct card){ .island = k / 2 };
+		w->nodes[i].cards[k] = (struct card){ .island = k / 2, .numa = k / 2 };
 	world_tell_node(w, i);
 }
 
@@ -739,6 +771,7 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	w->config.policy = (enum rf_fleet_policy)rf_prng_below(&w->rng, 4);
 	w->config.reclaim = rf_prng_below(&w->rng, 2) ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE;
 	w->racks = seed % 5 < 2;
+	w->grouped = seed % 8 == 4;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;
 	w->remake = rf_prng_below(&w->rng, 2) != 0;
 	w->core = rf_core_new(&w->config);

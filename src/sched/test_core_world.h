@@ -39,11 +39,13 @@ extern const char *const res_names[RES];
 
 struct card {
 	bool broken, sliced, fixed;
-	int model, island;
+	bool hidden; /* it does not say where it is */
+	int model, island, numa;
 };
 
 struct node {
 	bool exists, ready, cordoned, tainted;
+	bool forgotten; /* it is gone, and nobody who knew its cards is there any more */
 	int zone, disk, rack, pool; /* rack, pool: 0 is none */
 	int64_t cpu, memory, pods, rdma, gen;
 	struct card cards[CARDS];
@@ -74,6 +76,8 @@ struct group {
 	bool exists, started, pinned;
 	/* So many were told to go and not refused, and what was left then is less than its minimum; 0: not so. */
 	int64_t torn;
+	int64_t torn_at, lost; /* when the last of it was told to go, and who ended by itself since, as told */
+	int64_t ending;	  /* as written: those bound by then go as a whole */
 	int64_t whole_at; /* 0: not yet */
 	int space, shape, queue, zoned;
 	int64_t min, rv, created, min_run, run_limit;
@@ -108,11 +112,12 @@ struct pod {
 	int64_t fails, failed_at;
 	bool refused; /* its eviction was, the last time */
 	bool late;    /* was bound when its gang had been told to go */
+	bool told_runs; /* it ran, when the core was last told */
 	uint64_t serial;
 	char why[400]; /* of its last wait */
 };
 
-enum write_kind { W_CLAIM, W_ALLOCATE, W_BIND, W_RELEASE, W_EVICT };
+enum write_kind { W_CLAIM, W_ALLOCATE, W_BIND, W_RELEASE, W_ENDING, W_EVICT };
 struct write {
 	enum write_kind kind;
 	int pod;
@@ -147,6 +152,7 @@ struct world {
 	bool no_fail; /* writes succeed */
 	bool remake; /* evicted pods come again */
 	bool racks;  /* there are racks and pools, and tenants that share no rack */
+	bool grouped; /* there are cards that do not say where they are, and tenants that share no NUMA node or no island */
 	struct node nodes[NODES];
 	int pools[POOLS]; /* enum rf_sched_placement, one more; 0: there is none */
 	uint8_t met[RACKS + 1][TENANTS]; /* who shares no rack: bit by bit, the strangers in its rack */
@@ -193,6 +199,7 @@ bool world_crash(struct world *w, uint64_t seed);
 bool world_decide(struct world *w, size_t most);
 bool world_write(struct world *w, bool fails);
 void world_deliver(struct world *w);
+void world_write_endings(struct world *w);
 int world_new_pod(struct world *w, int space, int shape);
 void world_tell_pod(struct world *w, struct pod *p);
 void world_tell_node(struct world *w, int node);
@@ -272,10 +279,12 @@ bool ref_conserved(struct world *w);
 bool ref_racks(struct world *w, bool changed);
 /* A decision, before the world follows it. */
 bool ref_bind(struct world *w, const struct rf_core_decision *d, int pod, const struct place *at);
+bool ref_wishes(struct world *w, const int *pods, size_t n); /* of those that get a place together, when the world follows */
 bool ref_evict(struct world *w, int pod);
 bool ref_half_made(const struct world *w, const struct pod *p); /* of a gang that was never whole */
 /* Members that run and were not told to go, those aside that came late; and those that were. */
 int64_t ref_staying(const struct world *w, int group, int64_t *ret_going);
+bool ref_is_late(const struct world *w, const struct pod *p, int64_t at); /* came to a whole gang, and is within its minimum run time */
 /* May it go there, with the pods in `gone` not counted? */
 bool ref_fits(const struct world *w, const struct pod *p, int node, const bool gone[PODS]);
 /* The same, and where. */

@@ -469,6 +469,188 @@ static void a_machine_that_is_moved_takes_its_pods_to_another_rack(void **state)
 	assert_true(rf_fleet_audit(f, NULL));
 }
 
+/* --- groups of cards -------------------------------------------------------------------------- */
+
+/* Four cards to a NUMA node, two to an island; those from `known` on do not say where they are. */
+static uint32_t add_grouped(struct rf_fleet *f, uint32_t node, unsigned n, unsigned known)
+{
+	struct rf_fleet_card cards[RF_FLEET_CARDS_MAX] = { 0 };
+	struct rf_fleet_node v = { .cpu_milli = 64000, .memory = 64 * GI, .pods = 100, .cards = cards, .n_cards = n };
+
+	for (unsigned i = 0; i < n; i++)
+		cards[i] = (struct rf_fleet_card){ .memory = MEMORY[A100],
+						   .model = A100,
+						   .island = (uint8_t)(i < known ? i / 2 : 255 - i),
+						   .numa = (uint8_t)(i < known ? i / 4 : RF_FLEET_NUMA_UNKNOWN),
+						   .healthy = true };
+	assert_int_equal(rf_fleet_put_node(f, node, &v, &node, NULL), 0);
+	return node;
+}
+
+static struct rf_fleet_ask minding(uint32_t tenant, enum rf_isolation level)
+{
+	struct rf_fleet_ask a = whole(tenant, 1);
+
+	a.owner.level = level;
+	return a;
+}
+
+/* As a fact that was told: this card, whoever is beside it. */
+static uint64_t sit(struct rf_fleet *f, const struct rf_fleet_ask *a, unsigned card)
+{
+	struct rf_fleet_place at = { .n = 1, .grants = { { .card = (uint8_t)card, .kind = (uint8_t)a->parts[0].kind,
+							   .bytes = a->parts[0].bytes, .milli = a->parts[0].milli,
+							   .profile = a->parts[0].profile } } };
+	uint64_t hold;
+
+	assert_int_equal(rf_fleet_take(f, a, &at, true, &hold, NULL), 0);
+	assert_true(rf_fleet_audit(f, NULL));
+	return hold;
+}
+
+/* The cards of node 0 that it would be given, one at a time, a bit each. */
+static uint64_t open_to(struct rf_fleet *f, const struct rf_fleet_ask *a)
+{
+	size_t mark = rf_fleet_mark(f);
+	uint64_t cards = 0;
+	struct rf_fleet_place p;
+
+	while (find(f, a, &p)) {
+		assert_int_equal(rf_fleet_take(f, a, &p, false, NULL, NULL), 0);
+		cards |= (uint64_t)1 << p.grants[0].card;
+	}
+	assert_true(rf_fleet_audit(f, NULL));
+	rf_fleet_rollback(f, mark);
+	assert_int_equal(rf_fleet_room_on(f, 0, a), __builtin_popcountll(cards));
+	return cards;
+}
+
+static void who_shares_no_numa_node_has_its_own(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask numa = minding(1, RF_ISOLATION_NUMA), other = whole(2, 1), two = whole(2, 2), cpu = ask_by(2, RF_ISOLATION_GPU);
+	struct rf_fleet_ask cluster = whole(0, 1), link = minding(3, RF_ISOLATION_NVLINK);
+	struct rf_fleet_most most;
+	uint64_t held;
+
+	cluster.owner.system = true;
+	add_grouped(f, RF_FLEET_NONE, 8, 8);
+	held = sit(f, &numa, 1);
+	assert_int_equal(open_to(f, &numa), 0xfd);
+	assert_int_equal(open_to(f, &other), 0xf0);
+	assert_int_equal(open_to(f, &link), 0xf0);
+	assert_int_equal(open_to(f, &cluster), 0xfd); /* the cluster's own meets everybody */
+	assert_true(fits(f, &cpu)); /* and without a card there is nobody to meet */
+	rf_fleet_most(f, &other, &most);
+	assert_int_equal(most.cards, 4);
+	two.parts[0].n = 5;
+	assert_int_equal(why(f, &two, RF_FLEET_NUMA), 1);
+	/* The other side: it stays out where others are. */
+	sit(f, &other, 6);
+	assert_int_equal(open_to(f, &numa), 0x0d);
+	assert_true(rf_fleet_give(f, held));
+	assert_int_equal(open_to(f, &numa), 0x0f);
+	assert_int_equal(open_to(f, &other), 0xbd); /* all that are free and clean */
+	sit(f, &other, 3);
+	assert_int_equal(open_to(f, &numa), 0);
+	assert_int_equal(why(f, &numa, RF_FLEET_NUMA), 1);
+}
+
+static void who_shares_no_island_has_its_own(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask link = minding(1, RF_ISOLATION_NVLINK), other = whole(2, 1), numa = minding(3, RF_ISOLATION_NUMA);
+	struct rf_fleet_ask some = share(4, GI, 0), cut = slice(5, P_1G), strict = minding(6, RF_ISOLATION_NVLINK);
+	struct rf_fleet_place at = { .n = 1, .grants = { { .card = 1, .kind = RF_FLEET_WHOLE } } };
+
+	add_grouped(f, RF_FLEET_NONE, 8, 8);
+	sit(f, &link, 0);
+	assert_int_equal(open_to(f, &other), 0xfc);
+	assert_int_equal(open_to(f, &numa), 0xf0); /* the one beside it on its NUMA node is a stranger */
+	assert_int_equal(open_to(f, &strict), 0xfc);
+	assert_int_equal(rf_fleet_take(f, &other, &at, false, NULL, NULL), -RF_CONFLICT);
+	assert_int_equal(rf_fleet_take(f, &link, &at, false, NULL, NULL), 0);
+	/* Strangers of every kind are strangers. */
+	sit(f, &some, 2);
+	sit(f, &cut, 4);
+	assert_int_equal(open_to(f, &strict), 0xc0);
+	assert_int_equal(open_to(f, &link), 0xc0);
+	assert_int_equal(open_to(f, &numa), 0);
+	assert_int_equal(why(f, &numa, RF_FLEET_NUMA), 1);
+	sit(f, &other, 6);
+	assert_int_equal(why(f, &strict, RF_FLEET_NVLINK), 1);
+	assert_int_equal(why(f, &other, RF_FLEET_FITS), 1); /* 3, 5 and 7 */
+}
+
+static void a_card_that_does_not_say_where_it_is_is_beside_all(void **state)
+{
+	static const enum rf_isolation LEVELS[] = { RF_ISOLATION_NUMA, RF_ISOLATION_NVLINK };
+
+	for (size_t i = 0; i < RF_COUNT(LEVELS); i++) {
+		rf_auto_ptr(fleet) f = new_fleet();
+		struct rf_fleet_ask alone = minding(1, LEVELS[i]), other = whole(2, 1);
+		uint64_t hold, own = i == 0 ? 0x0f : 0x03;
+
+		add_grouped(f, RF_FLEET_NONE, 8, 7);
+		hold = sit(f, &alone, 0);
+		assert_int_equal(open_to(f, &other), 0x7f & ~own); /* nor the last one, which could be anywhere */
+		assert_true(rf_fleet_give(f, hold));
+		rf_fleet_scrubbed(f, 0, 0, 0xff);
+		hold = sit(f, &alone, 7);
+		assert_int_equal(open_to(f, &other), 0);
+		assert_int_equal(open_to(f, &alone), 0x7f);
+		assert_true(rf_fleet_give(f, hold));
+		rf_fleet_scrubbed(f, 0, 7, 0xff);
+		hold = sit(f, &other, 7);
+		assert_int_equal(open_to(f, &alone), 0);
+		assert_int_equal(open_to(f, &other), 0x7f);
+		/* Then the agent says where it is. */
+		add_grouped(f, 0, 8, 8);
+		assert_true(rf_fleet_audit(f, NULL));
+		assert_int_equal(open_to(f, &alone), i == 0 ? 0x0f : 0x3f);
+	}
+}
+
+static void groups_follow_who_comes_goes_and_changes_its_mind(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask numa = minding(1, RF_ISOLATION_NUMA), other = whole(2, 1), five = whole(2, 5);
+	uint64_t first, second, version;
+	size_t mark;
+
+	add_grouped(f, RF_FLEET_NONE, 8, 8);
+	first = sit(f, &numa, 0);
+	second = sit(f, &numa, 4);
+	assert_int_equal(open_to(f, &other), 0);
+	mark = rf_fleet_mark(f);
+	assert_true(rf_fleet_lift(f, first));
+	assert_int_equal(open_to(f, &other), 0x0f);
+	assert_true(rf_fleet_lift(f, second));
+	assert_int_equal(open_to(f, &other), 0xff);
+	assert_true(rf_fleet_unlift(f, first));
+	assert_int_equal(open_to(f, &other), 0xf0);
+	rf_fleet_rollback(f, mark);
+	assert_int_equal(open_to(f, &other), 0);
+	version = rf_fleet_version(f, &other);
+	assert_true(rf_fleet_give(f, first)); /* until it is scrubbed, its card is nobody else's */
+	assert_true(rf_fleet_version(f, &other) != version);
+	assert_int_equal(open_to(f, &other), 0x0e);
+	rf_fleet_scrubbed(f, 0, 0, 0xff);
+	assert_int_equal(open_to(f, &other), 0x0f);
+	assert_int_equal(why(f, &five, RF_FLEET_NUMA), 1);
+	/* It minds less, and then the other way round. */
+	rf_fleet_regrade(f, 1, 1, RF_ISOLATION_NVLINK);
+	assert_true(rf_fleet_audit(f, NULL));
+	assert_int_equal(open_to(f, &other), 0xcf);
+	rf_fleet_regrade(f, 1, 1, RF_ISOLATION_GPU);
+	assert_int_equal(open_to(f, &other), 0xef);
+	sit(f, &other, 5);
+	rf_fleet_regrade(f, 2, 1, RF_ISOLATION_NVLINK);
+	numa.owner.level = RF_ISOLATION_GPU;
+	assert_int_equal(open_to(f, &numa), 0xcf);
+	assert_true(rf_fleet_audit(f, NULL));
+}
+
 static void shares_meet_inside_their_trust_domain_only(void **state)
 {
 	rf_auto_ptr(fleet) f = new_fleet();
@@ -989,6 +1171,8 @@ struct record { /* what the test itself knows of a hold */
 	struct rf_fleet_place at;
 };
 
+#define UNKNOWN UINT32_MAX
+
 struct world {
 	struct rf_fleet *f;
 	struct rf_prng r;
@@ -996,6 +1180,7 @@ struct world {
 	bool in_class[NODES], cordoned[NODES], healthy[NODES][CARDS];
 	int64_t cpu[NODES], memory[NODES], pods[NODES];
 	unsigned n_cards[NODES], model[NODES][CARDS], flags[NODES][CARDS]; /* 1: sliced, 2: fixed */
+	unsigned numa[NODES][CARDS], island[NODES][CARDS]; /* UNKNOWN: nobody says */
 	unsigned rack[NODES]; /* 0: none */
 	uint32_t dirt[NODES][CARDS][8];
 	struct record holds[HOLDS];
@@ -1030,13 +1215,19 @@ static void tell_node(struct world *w, unsigned i, uint32_t handle)
 	for (unsigned k = 0; k < w->n_cards[i]; k++)
 		cards[k] = (struct rf_fleet_card){ .memory = MEMORY[w->model[i][k]],
 						   .model = (uint8_t)w->model[i][k],
-						   .island = (uint8_t)(k / 4),
-						   .numa = (uint8_t)(k / 2),
+						   .island = (uint8_t)(w->island[i][k] == UNKNOWN ? 255 - k : w->island[i][k]),
+						   .numa = w->numa[i][k] == UNKNOWN ? RF_FLEET_NUMA_UNKNOWN : (uint8_t)w->numa[i][k],
 						   .healthy = w->healthy[i][k],
 						   .sliced = w->flags[i][k] == 1,
 						   .fixed = w->flags[i][k] == 2 };
 	assert_int_equal(rf_fleet_put_node(w->f, handle, &v, &node, NULL), 0);
 	assert_int_equal(node, i);
+}
+
+static void place_card(struct world *w, unsigned node, unsigned card)
+{
+	w->numa[node][card] = below(w, 12) == 0 ? UNKNOWN : card / 4;
+	w->island[node][card] = below(w, 12) == 0 ? UNKNOWN : card / 2;
 }
 
 static void put_random_node(struct world *w, unsigned i, bool alike)
@@ -1055,6 +1246,7 @@ static void put_random_node(struct world *w, unsigned i, bool alike)
 		w->model[i][k] = below(w, 10) == 0 ? (unsigned)below(w, MODELS) : model;
 		w->flags[i][k] = below(w, 8) == 0 ? 1 + (unsigned)below(w, 2) : 0;
 		w->healthy[i][k] = true;
+		place_card(w, i, k);
 	}
 	tell_node(w, i, RF_FLEET_NONE);
 }
@@ -1139,6 +1331,24 @@ static bool rack_parts(const struct world *w, const struct rf_fleet_owner *a, ui
 	       (a->level == RF_ISOLATION_RACK || b->level == RF_ISOLATION_RACK);
 }
 
+static bool one_group(unsigned a, unsigned b)
+{
+	return a == b || a == UNKNOWN || b == UNKNOWN;
+}
+
+/* Does one of these two mind the other there, on another card of the node? */
+static bool group_parts(const struct world *w, uint32_t node, const struct rf_fleet_owner *a, unsigned card,
+			const struct rf_fleet_owner *b, unsigned other)
+{
+	if (a->tenant == b->tenant || a->system || b->system)
+		return false;
+	if ((a->level == RF_ISOLATION_NUMA || b->level == RF_ISOLATION_NUMA) &&
+	    (card == other || one_group(w->numa[node][card], w->numa[node][other])))
+		return true;
+	return (a->level == RF_ISOLATION_NVLINK || b->level == RF_ISOLATION_NVLINK) &&
+	       (card == other || one_group(w->island[node][card], w->island[node][other]));
+}
+
 static void check_card_meeting(const struct rf_fleet_owner *a, const struct rf_fleet_owner *b, unsigned kind)
 {
 	if (kind == RF_FLEET_SHARE)
@@ -1169,6 +1379,7 @@ static void check_pair(const struct world *w, const struct record *a, const stru
 		for (unsigned k = 0; k < b->at.n; k++) {
 			const struct rf_fleet_grant *g = &a->at.grants[i], *h = &b->at.grants[k];
 
+			assert_false(group_parts(w, a->at.node, &a->ask.owner, g->card, &b->ask.owner, h->card));
 			if (g->card != h->card)
 				continue;
 			assert_int_equal(g->kind, h->kind);
@@ -1260,6 +1471,7 @@ static bool simple_fit(const struct world *w, uint32_t node, const struct rf_fle
 			const struct record *h = &w->holds[i];
 
 			for (unsigned k = 0; h->live && h->at.node == node && k < h->at.n; k++) {
+				ok = ok && !group_parts(w, node, &a->owner, c, &h->ask.owner, h->at.grants[k].card);
 				if (h->at.grants[k].card != c)
 					continue;
 				ok = ok && p->kind == RF_FLEET_SHARE && h->at.grants[k].kind == RF_FLEET_SHARE &&
@@ -1434,13 +1646,15 @@ static void step_class(struct world *w)
 	rf_fleet_class_set(w->f, w->class, node, w->in_class[node]);
 }
 
-/* Into another rack, or pool, with all that runs there. */
+/* Into another rack, or pool, with all that runs there; or another card says where it is, or does no more. */
 static void step_node(struct world *w)
 {
 	unsigned node = (unsigned)below(w, NODES);
 
 	if (below(w, 2))
 		w->rack[node] = (unsigned)below(w, RACKS);
+	if (w->n_cards[node] > 0 && below(w, 2))
+		place_card(w, node, (unsigned)below(w, w->n_cards[node]));
 	tell_node(w, node, node);
 }
 
@@ -1592,6 +1806,10 @@ int main(void)
 		cmocka_unit_test(who_wants_a_rack_alone_is_alone),
 		cmocka_unit_test(a_rack_is_free_when_the_last_of_it_left),
 		cmocka_unit_test(a_machine_that_is_moved_takes_its_pods_to_another_rack),
+		cmocka_unit_test(who_shares_no_numa_node_has_its_own),
+		cmocka_unit_test(who_shares_no_island_has_its_own),
+		cmocka_unit_test(a_card_that_does_not_say_where_it_is_is_beside_all),
+		cmocka_unit_test(groups_follow_who_comes_goes_and_changes_its_mind),
 		cmocka_unit_test(shares_meet_inside_their_trust_domain_only),
 		cmocka_unit_test(slices_meet_who_accepts_slices),
 		cmocka_unit_test(a_card_changes_hands_only_after_it_was_scrubbed),

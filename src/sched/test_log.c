@@ -137,7 +137,8 @@ static void make_group(struct gen *g, struct rf_sched_group *v)
 {
 	*v = (struct rf_sched_group){ .ns = text(g), .name = name(g), .rv = number(g), .min = number(g),
 				      .created_ms = number(g), .queue = text(g), .topology = text(g), .pinned = yes(g),
-				      .min_run_ms = number(g), .run_limit_ms = number(g), .started = yes(g) };
+				      .min_run_ms = number(g), .run_limit_ms = number(g), .started = yes(g),
+				      .ending_ms = number(g) };
 }
 
 static void make_containers(struct gen *g, struct rf_sched_pod *p)
@@ -201,7 +202,8 @@ static void make_decision(struct gen *g, struct rf_core_decision *d)
 	*d = (struct rf_core_decision){ .verdict = (enum rf_core_verdict)below(g, RF_CORE_EVICT + 1), .uid = name(g),
 					.cause = (enum rf_core_cause)below(g, RF_CORE_INCOMPLETE + 1),
 					.ns = text(g), .name = text(g), .tenant = text(g), .node = text(g),
-					.promised = yes(g), .commit_left = below(g, 5), .reason = text(g) };
+					.promised = yes(g), .commit_left = below(g, 5), .group = text(g),
+					.reason = text(g) };
 	grants(g, &d->grants, &d->n_grants);
 }
 
@@ -351,7 +353,7 @@ static void same_queue(const struct rf_sched_queue *a, const struct rf_sched_que
 static void same_group(const struct rf_sched_group *a, const struct rf_sched_group *b)
 {
 	S(ns), S(name), I(rv), I(min), I(created_ms), S(queue), S(topology), I(pinned), I(min_run_ms), I(run_limit_ms);
-	I(started);
+	I(started), I(ending_ms);
 }
 static void same_pod(const struct rf_sched_pod *a, const struct rf_sched_pod *b)
 {
@@ -380,7 +382,7 @@ static void same_budget(const struct rf_sched_budget *a, const struct rf_sched_b
 }
 static void same_decision(const struct rf_core_decision *a, const struct rf_core_decision *b)
 {
-	I(verdict), I(cause), S(uid), S(ns), S(name), S(tenant), S(node), I(promised), I(commit_left), S(reason);
+	I(verdict), I(cause), S(uid), S(ns), S(name), S(tenant), S(node), I(promised), I(commit_left), S(group), S(reason);
 	EACH(grants, n_grants, same_grant);
 }
 static void same_config(const struct rf_core_config *a, const struct rf_core_config *b)
@@ -453,7 +455,7 @@ static void no_field_was_added_unnoticed(void **state)
 	assert_int_equal(sizeof(struct rf_sched_term), 24);
 	assert_int_equal(sizeof(struct rf_sched_near), 80);
 	assert_int_equal(sizeof(struct rf_sched_spread), 64);
-	assert_int_equal(sizeof(struct rf_sched_group), 120);
+	assert_int_equal(sizeof(struct rf_sched_group), 128);
 	assert_int_equal(sizeof(struct rf_sched_queue), 72);
 	assert_int_equal(sizeof(struct rf_sched_quota), 48);
 	assert_int_equal(sizeof(struct rf_sched_budget), 72);
@@ -461,7 +463,7 @@ static void no_field_was_added_unnoticed(void **state)
 	assert_int_equal(sizeof(struct rf_sched_claim), 112);
 	assert_int_equal(sizeof(struct rf_queue_amount), 48);
 	assert_int_equal(sizeof(struct rf_tenant), 120);
-	assert_int_equal(sizeof(struct rf_core_decision), 136);
+	assert_int_equal(sizeof(struct rf_core_decision), 152);
 	assert_int_equal(sizeof(struct rf_core_config), 72);
 }
 

@@ -832,6 +832,79 @@ static void credit_survives_a_restart(void **state)
 	assert_string_equal(first.p, second.p);
 }
 
+static struct rf_queues *make_with(int64_t half_life_ms, int64_t entry_ms, int64_t cards)
+{
+	struct rf_queues_config c = config();
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_queues *qs = NULL;
+
+	c.half_life_ms = half_life_ms;
+	c.entry_ms = entry_ms;
+	c.reserve_after_ms = 0;
+	assert_int_equal(rf_queues_new(&c, &qs, &err), 0);
+	capacity(qs, cards);
+	return qs;
+}
+
+/* One brings jobs of all 8 cards for five days, the other of one card for six hours: card-hours that the first has
+ * more than the second after so many days, where neither is in the middle of something. */
+static int64_t large_against_small(int64_t half_life_ms, int64_t days)
+{
+	rf_auto_ptr(queues) qs = make_with(half_life_ms, DAY, 8);
+	struct rf_queue *large = put(qs, "large", "", 0, NONE), *small = put(qs, "small", "", 0, NONE);
+	int64_t more = 0, ends = 0;
+
+	submit_gang(qs, large, 8, 8, 0, true);
+	for (int64_t now = 0; now < days * DAY; now += 6 * HOUR) {
+		if (large->running != NULL && now >= ends) {
+			rf_queues_remove(qs, large->running, now);
+			submit_gang(qs, large, 8, 8, 0, true);
+		}
+		while (small->running != NULL)
+			rf_queues_remove(qs, small->running, now);
+		while (view(qs, small).wanted < 8)
+			submit(qs, small, 1);
+		if (large->running == NULL)
+			ends = now + 5 * DAY;
+		admit_all(qs, now);
+		more += 6 * (view(qs, large).used - view(qs, small).used);
+	}
+	return more;
+}
+
+/* What both are apart is a job, after a year as after three; with a short memory it grows and grows. */
+static void what_does_not_fade_is_made_up_for(void **state)
+{
+	const int64_t job = 8 * 5 * 24;
+
+	for (int64_t years = 1; years <= 3; years++) {
+		int64_t more = large_against_small(3650 * DAY, years * 365);
+
+		if (more < -job || more > job)
+			fail_msg("%lld card-hours apart after %lld years", (long long)more, (long long)years);
+	}
+	assert_true(large_against_small(7 * DAY, 365) > 2 * job);
+	assert_true(large_against_small(7 * DAY, 3 * 365) > 6 * job);
+}
+
+/* Who is an hour of a card behind does not start eight jobs for it. */
+static void what_starts_counts_at_once(void **state)
+{
+	for (int long_entry = 0; long_entry < 2; long_entry++) {
+		rf_auto_ptr(queues) qs = make_with(3650 * DAY, long_entry ? DAY : 60000, 8);
+		struct rf_queue *a = put(qs, "a", "", 0, NONE), *b = put(qs, "b", "", 0, NONE);
+
+		rf_queues_remove(qs, run_one(qs, a, 1, 0), HOUR);
+		for (int i = 0; i < 8; i++) {
+			submit(qs, a, 1);
+			submit(qs, b, 1);
+		}
+		admit_all(qs, HOUR);
+		assert_int_equal(view(qs, a).used, long_entry ? 4 : 0);
+		assert_int_equal(view(qs, b).used, long_entry ? 4 : 8);
+	}
+}
+
 static void fair_shares_are_poured(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
@@ -1704,6 +1777,8 @@ int main(void)
 		T(the_ledger_survives_a_restart),
 		T(a_bad_ledger_changes_nothing),
 		T(a_queue_made_again_keeps_its_past),
+		T(what_does_not_fade_is_made_up_for),
+		T(what_starts_counts_at_once),
 		T(fair_shares_are_poured),
 		T(equal_weights_share_in_turn),
 		T(past_usage_comes_after),

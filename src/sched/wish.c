@@ -377,6 +377,16 @@ uint64_t rf_wish_version(const struct rf_wishes *w, const struct rf_wish *x)
 	return sum;
 }
 
+/* Those who only keep such pods away are not helped. */
+bool rf_wish_helps(const struct rf_wish *x)
+{
+	for (size_t i = 0; i < x->kind->watches.n; i++)
+		for (const struct tally *t = x->kind->watches.at[i]->tallies; t != NULL; t = t->next)
+			if (t->refs > t->guards)
+				return true;
+	return false;
+}
+
 /* --- who runs where ----------------------------------------------------------------------------- */
 
 static void use(struct rf_wishes *w, const struct spec *s, uint32_t node, int sign)
@@ -534,6 +544,26 @@ static enum rf_wish_unfit moving_why(const struct stance *x, uint32_t node, bool
 	return is_spread(x, node) ? RF_WISH_FITS : RF_WISH_SPREAD;
 }
 
+/* Nothing that moves rules out a node now: it is as if it only spoke of nodes. */
+static bool is_still(const struct stance *x)
+{
+	const struct spec *s = x->spec;
+
+	if (s->n_more > 0 || s->n_near > 0 || s->n_spreads > 0)
+		return false;
+	for (size_t i = 0; i < s->n_apart; i++) {
+		if (s->apart[i]->n_seen > 0)
+			return false;
+	}
+	for (size_t i = 0; i < x->n_watches; i++) {
+		for (const struct tally *t = x->watches[i]->tallies; t != NULL; t = t->next) {
+			if (t->n_held > 0)
+				return false;
+		}
+	}
+	return true;
+}
+
 static void make_class_room(struct rf_wishes *w, struct stance *x)
 {
 	if ((x->class[0] | x->class[1]) != 0)
@@ -547,21 +577,31 @@ static void make_class_room(struct rf_wishes *w, struct stance *x)
 	rf_vec_push(&w->classed, x);
 }
 
+/* Those of these nodes that do. */
+static void moving_bits(struct rf_wishes *w, struct stance *x, const uint64_t *from, uint64_t *ret)
+{
+	bool first = false;
+
+	look(x, &first);
+	for (size_t i = 0; i < w->words; i++) {
+		ret[i] = 0;
+		FL_EACH_BIT (b, from[i])
+			if (moving_why(x, (uint32_t)(i * 64 + b), first) == RF_WISH_FITS)
+				ret[i] |= (uint64_t)1 << b;
+	}
+}
+
 static uint32_t moving_class(struct rf_wishes *w, struct stance *x, bool preferred)
 {
 	const uint64_t *from = preferred ? wi_filter_best(w, x->spec->filter) : x->spec->filter->bits;
 	uint64_t *bits;
-	bool first = false, fresh = x->class[preferred] == 0;
+	bool fresh = x->class[preferred] == 0;
 
 	if (!fresh && x->stamp[preferred] == w->changes)
 		return x->class[preferred];
 	make_class_room(w, x);
 	bits = rf_alloc(RF_MAX(w->words, 1) * sizeof(*bits));
-	look(x, &first);
-	for (size_t i = 0; i < w->words; i++)
-		FL_EACH_BIT (b, from[i])
-			if (moving_why(x, (uint32_t)(i * 64 + b), first) == RF_WISH_FITS)
-				bits[i] |= (uint64_t)1 << b;
+	moving_bits(w, x, from, bits);
 	if (fresh)
 		x->class[preferred] = rf_fleet_class_new(w->f);
 	wi_fill(w, x->class[preferred], bits, fresh);
@@ -573,25 +613,43 @@ static uint32_t moving_class(struct rf_wishes *w, struct stance *x, bool preferr
 uint32_t rf_wish_class(struct rf_wishes *w, struct rf_wish *x, bool preferred)
 {
 	preferred = preferred && rf_wish_prefers(x);
-	if (!rf_wish_moves(x))
+	if (is_still(x->stance))
 		return wi_filter_class(w, x->stance->spec->filter, preferred);
 	return moving_class(w, x->stance, preferred);
 }
 
-void rf_wish_why(struct rf_wishes *w, struct rf_wish *x, uint32_t ret[RF_WISH_UNFITS])
+/* Nobody places anything by the one class that all share who only look. */
+static uint32_t class_to_look(struct rf_wishes *w, struct rf_wish *x)
 {
+	struct stance *s = x->stance;
+
+	if (is_still(s))
+		return wi_filter_class(w, s->spec->filter, false);
+	if (s->class[0] != 0 && s->stamp[0] == w->changes)
+		return s->class[0];
+	if (w->looks == 0)
+		w->looks = rf_fleet_class_new(w->f);
+	moving_bits(w, s, s->spec->filter->bits, w->f->classes.at[w->looks]);
+	return w->looks;
+}
+
+uint32_t rf_wish_why(struct rf_wishes *w, struct rf_wish *x, uint32_t ret[RF_WISH_UNFITS])
+{
+	const struct filter *f = x->stance->spec->filter;
+	uint32_t class = class_to_look(w, x);
 	bool first = false;
 
-	memset(ret, 0, RF_WISH_UNFITS * sizeof(ret[0]));
+	memcpy(ret, wi_filter_counts(w, x->stance->spec->filter), RF_WISH_UNFITS * sizeof(ret[0]));
+	if (is_still(x->stance))
+		return class;
 	look(x->stance, &first);
-	for (uint32_t i = 0; i < w->nodes.n; i++) {
-		enum rf_wish_unfit why;
-
-		if (!w->nodes.at[i].there)
-			continue;
-		why = wi_filter_why(x->stance->spec->filter, &w->nodes.at[i].v);
-		ret[why == RF_WISH_FITS ? moving_why(x->stance, i, first) : why]++;
+	for (size_t i = 0; i < w->words; i++) {
+		FL_EACH_BIT (b, f->bits[i] & ~w->f->classes.at[class][i]) {
+			ret[RF_WISH_FITS]--;
+			ret[moving_why(x->stance, (uint32_t)(i * 64 + b), first)]++;
+		}
 	}
+	return class;
 }
 
 bool rf_wish_short(struct rf_wishes *w, struct rf_wish *x, struct rf_str *ret_name, int64_t *ret_need,

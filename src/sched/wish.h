@@ -46,6 +46,8 @@ const uint32_t *rf_wishes_domains(struct rf_wishes *w, struct rf_str key, size_t
 /* Moves on when something changed that may help this wish. Changes of its class count here, and not in
  * rf_fleet_version: one that was refused is refused again as long as both read the same. */
 uint64_t rf_wish_version(const struct rf_wishes *w, const struct rf_wish *wish);
+/* May its coming help others? Somebody wants to be near such, or spread with them. */
+bool rf_wish_helps(const struct rf_wish *wish);
 
 /* Nodes by why they will not do, the first reason of each. */
 enum rf_wish_unfit {
@@ -61,7 +63,8 @@ enum rf_wish_unfit {
 	RF_WISH_SPREAD,
 	RF_WISH_UNFITS
 };
-void rf_wish_why(struct rf_wishes *w, struct rf_wish *wish, uint32_t ret[RF_WISH_UNFITS]);
+/* The class of those that do comes back, to look with only: it is good until the next call. */
+uint32_t rf_wish_why(struct rf_wishes *w, struct rf_wish *wish, uint32_t ret[RF_WISH_UNFITS]);
 /* Of the resources counted by name the one that is scarcest for it: how much it asks for, and the most that a node has
  * left which it would go to. False: none is scarce anywhere. The name is valid while the wish is. */
 bool rf_wish_short(struct rf_wishes *w, struct rf_wish *wish, struct rf_str *ret_name, int64_t *ret_need,

@@ -426,6 +426,19 @@ uint32_t wi_filter_class(struct rf_wishes *w, struct filter *x, bool preferred)
 	return x->best_class = x->best_class != 0 ? x->best_class : new_class(w, best);
 }
 
+const uint32_t *wi_filter_counts(struct rf_wishes *w, struct filter *x)
+{
+	if (x->counted == w->node_changes + 1)
+		return x->counts;
+	x->counted = w->node_changes + 1;
+	memset(x->counts, 0, sizeof(x->counts));
+	for (uint32_t i = 0; i < w->nodes.n; i++) {
+		if (w->nodes.at[i].there)
+			x->counts[bit_get(x->bits, i) ? RF_WISH_FITS : wi_filter_why(x, &w->nodes.at[i].v)]++;
+	}
+	return x->counts;
+}
+
 static void refilter(struct rf_wishes *w, struct filter *x, uint32_t node)
 {
 	const struct wnode *n = &w->nodes.at[node];

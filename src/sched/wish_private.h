@@ -64,6 +64,8 @@ struct filter {
 	uint64_t *best;		      /* of these the ones it likes most; NULL: never asked for */
 	bool stale;		      /* best is */
 	uint32_t class, best_class;   /* of the fleet; 0: never asked for */
+	uint32_t counts[RF_WISH_UNFITS]; /* nodes by why not, as of `counted` */
+	uint64_t counted;		 /* node_changes, one more */
 };
 
 struct on { /* pods of a wish on a node */
@@ -198,6 +200,7 @@ struct rf_wishes {
 	RF_VEC(uint32_t) graves;	 /* classes to free: together, because that costs the fleet all it has kept */
 	uint64_t changes;		 /* of anything that a set depends on */
 	uint64_t node_changes, serial, turn;
+	uint32_t looks; /* a class for who only looks; 0: none yet */
 	struct rf_buf key; /* to find things by, for a moment */
 };
 
@@ -205,6 +208,7 @@ struct filter *wi_filter(struct rf_wishes *w, const struct filter *like);
 void wi_filter_drop(struct rf_wishes *w, struct filter *x);
 /* The first reason why this node will not do. */
 enum rf_wish_unfit wi_filter_why(const struct filter *x, const struct rf_sched_node *n);
+const uint32_t *wi_filter_counts(struct rf_wishes *w, struct filter *x); /* all nodes, by what it says of them */
 uint32_t wi_filter_class(struct rf_wishes *w, struct filter *x, bool preferred);
 const uint64_t *wi_filter_best(struct rf_wishes *w, struct filter *x);
 struct topo *wi_topo(struct rf_wishes *w, struct rf_str key);

@@ -90,39 +90,70 @@ static struct rf_json *sizes_json(const struct rf_tally *b, struct rf_arena *a)
 	return out;
 }
 
-static struct rf_json *tenants_json(const struct rf_tally *b, struct rf_arena *a)
+#define CARD_HOUR ((rf_tally_area)RF_FLEET_MILLI * 3600 * 1000)
+
+static struct rf_json *card_hours(struct rf_arena *a, rf_tally_area area)
+{
+	return ratio(a, area, CARD_HOUR, 1);
+}
+
+static struct rf_json *tenants_json(const struct rf_tally *b, struct rf_arena *a, const struct rf_tally_share *shares)
 {
 	struct rf_json *out = rf_json_array(a);
 
 	for (size_t i = 0; i < b->tenants.n; i++) {
 		const struct rf_tally_tenant *t = &b->tenants.at[i];
+		const struct rf_tally_share *s = &shares[i];
+		rf_tally_area off = s->used - s->fair;
+		struct rf_json *v = rf_json_make(a, "{'tenant':%S,'weight':%D,'share':%j}", t->name, t->weight,
+						 ratio(a, t->area, b->used_area, 100));
 
-		rf_json_push(a, out,
-			     rf_json_make(a, "{'tenant':%S,'weight':%D,'share':%j,'backloggedShareError':%j,'waits':%j}",
-					  t->name, t->weight, ratio(a, t->area, b->used_area, 100),
-					  ratio(a, t->back_used - t->back_fair, t->back_fair, 100),
-					  waits_json(b, a, -1, (int64_t)i)));
+		rf_json_set(a, v, RF_LIT("gpuHours"), card_hours(a, s->used));
+		rf_json_set(a, v, RF_LIT("fairGpuHours"), card_hours(a, s->fair));
+		rf_json_set(a, v, RF_LIT("shareErrorGpuHours"), card_hours(a, off));
+		rf_json_set(a, v, RF_LIT("largestJobGpuHours"), card_hours(a, s->largest));
+		rf_json_set(a, v, RF_LIT("shareError"), ratio(a, off, s->fair, 100));
+		rf_json_set(a, v, RF_LIT("shareErrorOfAll"), ratio(a, off, b->busy_used, 100));
+		rf_json_set(a, v, RF_LIT("waits"), waits_json(b, a, -1, (int64_t)i));
+		rf_json_push(a, out, v);
 	}
 	return out;
 }
 
-/* How far the tenant that is furthest off is, of those that waited for something; in percent. */
-static struct rf_json *worst_error(const struct rf_tally *b, struct rf_arena *a)
+/* a/b < c/d. As doubles: which one it is may depend on a rounding, what is printed of it does not. */
+static bool less(rf_tally_area a, rf_tally_area b, rf_tally_area c, rf_tally_area d)
 {
-	rf_tally_area part = 0, whole = 0;
+	return (double)a / (double)b < (double)c / (double)d;
+}
+
+/* Of all tenants: the one furthest below its part and the one furthest above it, and of both the worse. */
+static void set_share_errors(const struct rf_tally *b, struct rf_arena *a, const struct rf_tally_share *s,
+			     struct rf_json *v)
+{
+	rf_tally_area least = 0, most = 0, of_least = 0, of_most = 0, worst = 0;
+	int64_t n_off = 0;
+	bool low;
 
 	for (size_t i = 0; i < b->tenants.n; i++) {
-		const struct rf_tally_tenant *t = &b->tenants.at[i];
-		rf_tally_area off = t->back_used - t->back_fair;
+		rf_tally_area off = s[i].used - s[i].fair;
 
-		off = off < 0 ? -off : off;
-		/* Compared as doubles: which one it is may depend on a rounding, the value does not. */
-		if (t->back_fair > 0 && (whole == 0 || (double)off / (double)t->back_fair > (double)part / (double)whole)) {
-			part = off;
-			whole = t->back_fair;
+		worst = RF_MAX(worst, off < 0 ? -off : off);
+		n_off += rf_tally_share_off(&s[i]);
+		if (s[i].fair > 0 && (of_least == 0 || less(off, s[i].fair, least, of_least))) {
+			least = off;
+			of_least = s[i].fair;
+		}
+		if (s[i].fair > 0 && (of_most == 0 || less(most, of_most, off, s[i].fair))) {
+			most = off;
+			of_most = s[i].fair;
 		}
 	}
-	return ratio(a, part, whole, 100);
+	low = of_least > 0 && less(most, of_most, -least, of_least);
+	rf_json_set(a, v, RF_LIT("shareError"), ratio(a, low ? -least : most, low ? of_least : of_most, 100));
+	rf_json_set(a, v, RF_LIT("shareErrorMin"), ratio(a, least, of_least, 100));
+	rf_json_set(a, v, RF_LIT("shareErrorMax"), ratio(a, most, of_most, 100));
+	rf_json_set(a, v, RF_LIT("shareErrorOfAll"), ratio(a, worst, b->busy_used, 100));
+	rf_json_set_int(a, v, "tenantsOff", n_off);
 }
 
 struct rf_json *rf_tally_json(const struct rf_tally *b, struct rf_arena *a, struct rf_str run)
@@ -131,11 +162,12 @@ struct rf_json *rf_tally_json(const struct rf_tally *b, struct rf_arena *a, stru
 	struct rf_json *v = rf_json_make(
 		a, "{'run':%S,'jobs':%D,'started':%D,'withdrawn':%D,'waiting':%D,'preemptions':%D}", run, b->n_jobs,
 		(int64_t)b->n_started, b->n_withdrawn, b->n_waiting, b->preemptions);
+	struct rf_tally_share *shares = rf_tally_shares(b);
 
 	rf_json_set(a, v, RF_LIT("gpuAllocation"), ratio(a, b->busy_used, b->busy_capacity, 100));
 	rf_json_set(a, v, RF_LIT("gpuAllocationToTheEnd"), ratio(a, b->used_area, b->capacity_area, 100));
 	rf_json_set(a, v, RF_LIT("fragmentation"), ratio(a, b->busy_idle, b->busy_capacity, 100));
-	rf_json_set(a, v, RF_LIT("backloggedShareError"), worst_error(b, a));
+	set_share_errors(b, a, shares, v);
 	rf_json_set(a, v, RF_LIT("hours"), ratio(a, b->first_ms < 0 ? 0 : b->now_ms - b->first_ms, 3600000, 1));
 	rf_json_set_int(a, v, "decisions", decided);
 	rf_json_set(a, v, RF_LIT("decisionsPerSecond"),
@@ -143,6 +175,7 @@ struct rf_json *rf_tally_json(const struct rf_tally *b, struct rf_arena *a, stru
 				rf_json_null(a));
 	rf_json_set(a, v, RF_LIT("waits"), waits_json(b, a, -1, -1));
 	rf_json_set(a, v, RF_LIT("sizes"), sizes_json(b, a));
-	rf_json_set(a, v, RF_LIT("tenants"), tenants_json(b, a));
+	rf_json_set(a, v, RF_LIT("tenants"), tenants_json(b, a, shares));
+	free(shares);
 	return v;
 }

@@ -288,6 +288,7 @@ void rf_player_backlog(struct rf_player *p)
 	for (size_t t = 0; t < p->s->tenants.n; t++)
 		p->deep[t] = deep_enough(p, t);
 	p->end = p->now + p->o->backlog_ms;
+	p->books->endless = true;
 }
 
 static int fill_backlog(struct rf_player *p, struct rf_err *err)

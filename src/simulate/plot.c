@@ -309,6 +309,39 @@ static void put_figures(struct plot *p)
 	rf_buf_puts(p->out, "</table>\n");
 }
 
+static void put_share(struct rf_buf *out, const struct rf_tally *b, const struct rf_tally_share *s)
+{
+	const double hour = (double)RF_FLEET_MILLI * 3600000;
+	double off = (double)(s->used - s->fair);
+
+	rf_buf_printf(out, "<td>%.1f</td><td>%.1f</td>", (double)s->used / hour, (double)s->fair / hour);
+	if (s->fair > 0 && b->busy_used > 0)
+		rf_buf_printf(out, "<td>%+.2f</td><td>%+.2f</td>", off / (double)s->fair * 100, off / (double)b->busy_used * 100);
+	else
+		rf_buf_puts(out, "<td>-</td><td>-</td>");
+	rf_buf_printf(out, "<td>%.1f</td>", (double)s->largest / hour);
+}
+
+/* What each tenant had until the last job came, and what its part was. */
+static void put_parts(struct rf_buf *out, const struct rf_simulate_run *run)
+{
+	struct rf_tally_share *shares = rf_tally_shares(run->books);
+
+	rf_buf_puts(out, "<table><tr><th>shares (");
+	put_text(out, run->name, 40);
+	rf_buf_puts(out, "): tenant</th><th>weight</th><th>GPU hours</th><th>fair</th><th>error, %</th>"
+			 "<th>of all, %</th><th>largest job</th></tr>\n");
+	for (size_t i = 0; i < run->books->tenants.n; i++) {
+		rf_buf_puts(out, "<tr><td>");
+		put_text(out, run->books->tenants.at[i].name, 40);
+		rf_buf_printf(out, "</td><td>%lld</td>", (long long)run->books->tenants.at[i].weight);
+		put_share(out, run->books, &shares[i]);
+		rf_buf_puts(out, "</tr>\n");
+	}
+	rf_buf_puts(out, "</table>\n");
+	free(shares);
+}
+
 void rf_simulate_plot(struct rf_buf *out, const struct rf_simulate_run *runs, size_t n, bool html)
 {
 	struct plot p = { .out = out, .runs = runs, .n = n };
@@ -323,6 +356,8 @@ void rf_simulate_plot(struct rf_buf *out, const struct rf_simulate_run *runs, si
 	put_svg(&p);
 	if (html) {
 		put_figures(&p);
+		for (size_t i = 0; i < n; i++)
+			put_parts(out, &runs[i]);
 		rf_buf_puts(out, "</body></html>\n");
 	}
 }

@@ -19,6 +19,8 @@ struct job {
 	uint32_t tenant;
 	int64_t submit, milli; /* of its pods that are there */
 	int64_t pods, bound, min;
+	rf_tally_area area; /* of its pods that have gone */
+	rf_tally_area now;  /* while shares are reckoned: of those that run */
 	bool started, evicted, waiting;
 	bool again; /* was evicted: its wait was counted */
 };
@@ -27,6 +29,7 @@ enum life { LIFE_GATED, LIFE_WAITING, LIFE_RUNNING };
 struct pod {
 	struct job *job;
 	int64_t milli;
+	int64_t came, began; /* when it was first ready to run, and when it ran */
 	enum life life;
 };
 
@@ -63,6 +66,7 @@ void rf_tally_done(struct rf_tally *b)
 	rf_vec_done(&b->tenants);
 	rf_vec_done(&b->waits);
 	rf_vec_done(&b->waiting);
+	rf_vec_done(&b->asks);
 	rf_arena_done(&b->a);
 }
 
@@ -109,42 +113,6 @@ static void add_series(struct rf_tally *b, int64_t from, int64_t to)
 	}
 }
 
-/* A tenant takes part in sharing out what is used, up to what it has and wants; the rest goes on to the others,
- * by weight: their shares grow until nothing is left over. */
-static void add_fair(struct rf_tally *b, int64_t ms)
-{
-	int64_t left = b->used, weights = 0;
-	bool again = true;
-	size_t n = b->tenants.n;
-	bool *full = rf_alloc(n + 1);
-
-	for (size_t i = 0; i < n; i++) {
-		const struct rf_tally_tenant *t = &b->tenants.at[i];
-
-		full[i] = t->waiting == 0 && t->used == 0;
-		weights += full[i] ? 0 : t->weight;
-	}
-	while (again) {
-		again = false;
-		for (size_t i = 0; i < n; i++) {
-			const struct rf_tally_tenant *t = &b->tenants.at[i];
-			int64_t wants = t->used + t->waiting;
-
-			if (full[i] || (rf_tally_area)wants * weights > (rf_tally_area)left * t->weight)
-				continue;
-			full[i] = again = true;
-			left -= wants;
-			weights -= t->weight;
-			if (t->waiting > 0)
-				b->tenants.at[i].back_fair += (rf_tally_area)wants * ms;
-		}
-	}
-	for (size_t i = 0; i < n; i++)
-		if (!full[i] && b->tenants.at[i].waiting > 0)
-			b->tenants.at[i].back_fair += (rf_tally_area)left * b->tenants.at[i].weight * ms / weights;
-	free(full);
-}
-
 static void add_areas(struct rf_tally *b, int64_t ms)
 {
 	int64_t idle = RF_MAX(b->capacity - b->used, 0);
@@ -157,10 +125,7 @@ static void add_areas(struct rf_tally *b, int64_t ms)
 		struct rf_tally_tenant *t = &b->tenants.at[i];
 
 		t->area += (rf_tally_area)t->used * ms;
-		if (t->waiting > 0)
-			t->back_used += (rf_tally_area)t->used * ms;
 	}
-	add_fair(b, ms);
 }
 
 void rf_tally_until(struct rf_tally *b, int64_t now_ms)
@@ -401,12 +366,15 @@ static void came(struct rf_tally *b, int64_t t)
 	b->busy_used = b->used_area;
 	b->busy_capacity = b->capacity_area;
 	b->busy_idle = b->idle_area;
+	for (size_t i = 0; t > b->last_ms && i < b->tenants.n; i++)
+		b->tenants.at[i].busy = b->tenants.at[i].area;
 	b->last_ms = t;
 }
 
 static void wait_pod(struct rf_tally *b, struct pod *p)
 {
 	p->life = LIFE_WAITING;
+	p->came = b->now_ms;
 	b->tenants.at[p->job->tenant].waiting += p->milli;
 	if (!p->job->started)
 		set_waiting(b, p->job, true, p->job->milli + p->milli);
@@ -421,7 +389,10 @@ static void bind_pod(struct rf_tally *b, struct pod *p, int64_t t)
 		return;
 	if (p->life == LIFE_WAITING)
 		tenant->waiting -= p->milli;
+	else
+		p->came = t;
 	p->life = LIFE_RUNNING;
+	p->began = t;
 	tenant->used += p->milli;
 	b->used += p->milli;
 	if (++j->bound < j->min || j->started)
@@ -447,6 +418,7 @@ static void end_job(struct rf_tally *b, struct job *j)
 		return;
 	}
 	*(j->started ? &b->n_ended : &b->n_withdrawn) += 1;
+	b->tenants.at[j->tenant].largest = RF_MAX(b->tenants.at[j->tenant].largest, j->area);
 	rf_map_del(&b->jobs, rf_str_n(j->key, j->key_n));
 	free_job(j);
 }
@@ -459,12 +431,19 @@ static void end_pod(struct rf_tally *b, struct rf_str uid)
 	if (p == NULL)
 		return;
 	j = p->job;
+	if (p->life != LIFE_GATED) {
+		struct rf_tally_ask a = { .came = p->came, .ms = b->now_ms - (p->life == LIFE_RUNNING ? p->began : p->came),
+					  .milli = p->milli, .tenant = j->tenant };
+
+		rf_vec_push(&b->asks, a);
+	}
 	if (p->life == LIFE_WAITING)
 		b->tenants.at[j->tenant].waiting -= p->milli;
 	if (p->life == LIFE_RUNNING) {
 		b->tenants.at[j->tenant].used -= p->milli;
 		b->used -= p->milli;
 		j->bound--;
+		j->area += (rf_tally_area)p->milli * (b->now_ms - p->began);
 	}
 	if (j->waiting)
 		set_waiting(b, j, true, j->milli - p->milli);
@@ -553,4 +532,81 @@ int rf_tally_see(struct rf_tally *b, const struct rf_log_event *e, struct rf_err
 		break;
 	}
 	return 0;
+}
+
+/* --- shares ------------------------------------------------------------------------------------ */
+
+static void add_asked(const struct rf_tally *b, struct rf_tally_share *s, int64_t came, int64_t ms, int64_t milli)
+{
+	if (came < b->last_ms)
+		s->asked += (rf_tally_area)milli * RF_MIN(ms, b->last_ms - came);
+}
+
+static void add_present(const struct rf_tally *b, struct rf_tally_share *ret)
+{
+	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&b->pods, slot)) != NULL;) {
+		const struct pod *p = slot->value;
+
+		if (p->life != LIFE_GATED)
+			add_asked(b, &ret[p->job->tenant], p->came, INT64_MAX, p->milli);
+		if (p->life == LIFE_RUNNING)
+			p->job->now += (rf_tally_area)p->milli * (b->now_ms - p->began);
+	}
+	for (struct rf_map_slot *slot = NULL; (slot = rf_map_next(&b->jobs, slot)) != NULL;) {
+		struct job *j = slot->value;
+
+		ret[j->tenant].largest = RF_MAX(ret[j->tenant].largest, j->area + j->now);
+		j->now = 0;
+	}
+}
+
+/* Their parts grow by weight until nothing is left over; who asked for less than its part gets that. */
+static void fill(const struct rf_tally *b, struct rf_tally_share *s)
+{
+	rf_tally_area left = 0, weights = 0;
+	size_t n = b->tenants.n;
+	bool *full = rf_alloc(n + 1), again = true;
+
+	for (size_t i = 0; i < n; i++) {
+		left += s[i].used;
+		weights += b->tenants.at[i].weight;
+	}
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < n && !b->endless; i++) {
+			int64_t weight = b->tenants.at[i].weight;
+
+			/* by quotients: products with weights need not fit */
+			if (full[i] || s[i].asked / weight > left / weights)
+				continue;
+			full[i] = again = true;
+			s[i].fair = RF_MIN(s[i].asked, left);
+			left -= s[i].fair;
+			weights -= weight;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!full[i])
+			s[i].fair = left / weights * b->tenants.at[i].weight;
+	free(full);
+}
+
+struct rf_tally_share *rf_tally_shares(const struct rf_tally *b)
+{
+	struct rf_tally_share *s = rf_alloc((b->tenants.n + 1) * sizeof(*s));
+
+	for (size_t i = 0; i < b->tenants.n; i++)
+		s[i] = (struct rf_tally_share){ .used = b->tenants.at[i].busy, .largest = b->tenants.at[i].largest };
+	for (size_t i = 0; i < b->asks.n; i++)
+		add_asked(b, &s[b->asks.at[i].tenant], b->asks.at[i].came, b->asks.at[i].ms, b->asks.at[i].milli);
+	add_present(b, s);
+	fill(b, s);
+	return s;
+}
+
+bool rf_tally_share_off(const struct rf_tally_share *s)
+{
+	rf_tally_area off = s->used > s->fair ? s->used - s->fair : s->fair - s->used;
+
+	return off > s->largest && off > s->fair / 100;
 }

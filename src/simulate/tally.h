@@ -33,8 +33,8 @@ struct rf_tally_tenant {
 	int64_t weight;
 	int64_t used, waiting, waiting_jobs; /* now */
 	rf_tally_area area;    /* used */
-	/* While it had something waiting: what it used, and what its weight's share of all that was used was. */
-	rf_tally_area back_used, back_fair;
+	rf_tally_area busy;    /* the same until the last job came */
+	rf_tally_area largest; /* of its jobs that ended: what it used */
 	double *series; /* used, times milliseconds */
 };
 
@@ -46,12 +46,20 @@ struct rf_tally_waiting {
 	int64_t milli, n; /* so many ask for that much */
 };
 
+struct rf_tally_ask { /* a pod that was there */
+	int64_t came, ms; /* and ran so long */
+	int64_t milli;
+	uint32_t tenant;
+};
+
 struct rf_tally {
 	struct rf_arena a;
 	struct rf_map nodes, namespaces, tenants_by_name, groups, jobs, pods;
 	RF_VEC(struct rf_tally_tenant) tenants;
 	RF_VEC(struct rf_tally_wait) waits; /* of jobs that started */
 	RF_VEC(struct rf_tally_waiting) waiting; /* jobs, by size */
+	RF_VEC(struct rf_tally_ask) asks; /* of pods that have gone */
+	bool endless; /* everybody always has more to run: its part is its weight's; set by who sees to that */
 	int64_t first_ms, now_ms; /* first: when the first job came; -1: none yet */
 	int64_t capacity, used;
 	int64_t card_memory; /* of the largest card seen */
@@ -82,6 +90,19 @@ struct rf_tally_stat {
 };
 /* size, tenant: -1 is any. */
 void rf_tally_waits(const struct rf_tally *b, int size, int64_t tenant, struct rf_tally_stat *ret);
+
+/* What a tenant had until the last job came, against what it should have had: all that was used until then, shared out by
+ * weight, to nobody more than it asked for (water filling). It asked for what it would have used with cards without end:
+ * each job from when it came, for as long as it ran; one that has not ended, as if it ran on. So over the whole time, not
+ * moment by moment: who waits one week and has more the next has had its part. */
+struct rf_tally_share {
+	rf_tally_area used, asked, fair;
+	rf_tally_area largest; /* of its jobs, to the end of what is known of it: no scheduler can be nearer for sure */
+};
+/* One for each tenant, to be freed. */
+struct rf_tally_share *rf_tally_shares(const struct rf_tally *b);
+/* Further off than a hundredth of its part, and than its largest job? */
+bool rf_tally_share_off(const struct rf_tally_share *s);
 /* Everything as JSON; `run` names it. */
 struct rf_json *rf_tally_json(const struct rf_tally *b, struct rf_arena *a, struct rf_str run);
 

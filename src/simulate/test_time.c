@@ -180,9 +180,6 @@ static void books_add_up(void **state)
 	assert_true(b.idle_area == (rf_tally_area)2000 * 1000); /* from 3 s to 5 s */
 	assert_true(b.tenants.at[0].area == (rf_tally_area)8000 * 1000);
 	assert_true(b.tenants.at[1].area == (rf_tally_area)2000 * 2000);
-	/* b waits from 2 s to 7 s with nothing; a has one card, then both: half of it is b's. */
-	assert_true(b.tenants.at[1].back_used == 0);
-	assert_true(b.tenants.at[1].back_fair == (rf_tally_area)3000 * 500 + 2000 * 1000);
 	rf_tally_waits(&b, -1, -1, &s);
 	assert_int_equal(s.n, 3);
 	assert_int_equal(s.mean, (0 + 2000 + 5000) / 3);
@@ -266,6 +263,202 @@ static void withdrawn_gated_and_unknown_pods_are_told_apart(void **state)
 	rf_tally_done(&b);
 }
 
+/* --- shares ----------------------------------------------------------------------------------- */
+
+#define SECOND ((rf_tally_area)1000 * 1000) /* of a card */
+
+static void share_is(const struct rf_tally *b, size_t tenant, int64_t used, int64_t asked, int64_t fair, int64_t largest)
+{
+	struct rf_tally_share *s = rf_tally_shares(b);
+	const int64_t want[] = { used, asked, fair, largest };
+	const rf_tally_area have[] = { s[tenant].used, s[tenant].asked, s[tenant].fair, s[tenant].largest };
+
+	for (size_t i = 0; i < 4; i++)
+		if (have[i] != want[i] * SECOND)
+			fail_msg("figure %zu of tenant %zu is %.3f, not %lld", i, tenant, (double)have[i] / (double)SECOND,
+				 (long long)want[i]);
+	free(s);
+}
+
+static void figure_is(const struct rf_tally *b, int64_t tenant, const char *key, const char *want)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const struct rf_json *v = rf_tally_json(b, &a, RF_LIT("x"));
+	struct rf_str have;
+
+	v = tenant < 0 ? v : rf_json_item(rf_json_at(v, "tenants"), (size_t)tenant);
+	have = rf_json_text_of(&a, rf_json_get(v, rf_str(key)));
+	if (!rf_str_is(have, want))
+		fail_msg("%s is %.*s, not %s", key, RF_STR(have), want);
+}
+
+/* Both want both cards for 100 s; a has them, then b. Somebody comes at `last`. */
+static void one_after_the_other(struct rf_tally *b, int64_t last)
+{
+	open_books(b);
+	pod(b, 1000, "a", "a1", 2, "");
+	on(b, 1000, "bind", "a1");
+	pod(b, 1000, "b", "b1", 2, "");
+	if (last == 101)
+		pod(b, 101000, "a", "a2", 1, "");
+	on(b, 101000, "del", "a1");
+	on(b, 101000, "bind", "b1");
+	on(b, 201000, "del", "b1");
+	if (last == 201)
+		pod(b, 201000, "a", "a2", 1, "");
+}
+
+static void a_part_that_came_late_is_no_error(void **state)
+{
+	struct rf_tally b;
+
+	one_after_the_other(&b, 101); /* b has had nothing yet */
+	share_is(&b, 0, 200, 200, 100, 200);
+	share_is(&b, 1, 0, 200, 100, 200);
+	figure_is(&b, 0, "shareError", "100.00");
+	figure_is(&b, 1, "shareError", "-100.00");
+	figure_is(&b, 1, "shareErrorOfAll", "-50.00");
+	figure_is(&b, -1, "shareError", "100.00");
+	figure_is(&b, -1, "shareErrorMin", "-100.00");
+	figure_is(&b, -1, "shareErrorMax", "100.00");
+	figure_is(&b, -1, "shareErrorOfAll", "50.00");
+	figure_is(&b, -1, "tenantsOff", "0"); /* a job of 200 cannot be divided */
+	rf_tally_done(&b);
+	one_after_the_other(&b, 201);
+	share_is(&b, 0, 200, 200, 200, 200);
+	share_is(&b, 1, 200, 200, 200, 200);
+	figure_is(&b, -1, "shareError", "0.00");
+	figure_is(&b, -1, "shareErrorOfAll", "0.00");
+	figure_is(&b, 0, "shareErrorGpuHours", "0.00");
+	rf_tally_done(&b);
+}
+
+static void parts_go_by_weight_and_to_nobody_more_than_it_asked_for(void **state)
+{
+	struct rf_tally b;
+
+	one_after_the_other(&b, 101);
+	b.tenants.at[1].weight = 3;
+	share_is(&b, 0, 200, 200, 50, 200);
+	share_is(&b, 1, 0, 200, 150, 200);
+	figure_is(&b, 0, "shareError", "300.00");
+	rf_tally_done(&b);
+	open_books(&b);
+	pod(&b, 1000, "a", "a1", 2, "");
+	on(&b, 1000, "bind", "a1");
+	pod(&b, 61000, "b", "b1", 1, ""); /* 40 s before the last */
+	pod(&b, 91000, "b", "b2", 1, ""); /* and withdrawn after 5 */
+	on(&b, 96000, "del", "b2");
+	pod(&b, 101000, "b", "b3", 1, "");
+	on(&b, 151000, "del", "a1");
+	on(&b, 151000, "bind", "b1");
+	on(&b, 251000, "del", "b1");
+	share_is(&b, 0, 200, 200, 155, 300);
+	share_is(&b, 1, 0, 45, 45, 100);
+	figure_is(&b, -1, "shareErrorOfAll", "22.50");
+	figure_is(&b, -1, "tenantsOff", "0");
+	rf_tally_done(&b);
+}
+
+/* Ten jobs of ten seconds of one before the first of the other, which is no larger: that is not the jobs' fault. */
+static void who_is_off_by_more_than_a_job_is_counted(void **state)
+{
+	struct rf_tally b;
+	char name[8];
+
+	open_books(&b);
+	pod(&b, 1000, "b", "b1", 2, "");
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "a%d", i);
+		pod(&b, 1000 + i * 10000, "a", name, 2, "");
+		on(&b, 1000 + i * 10000, "bind", name);
+		on(&b, 11000 + i * 10000, "del", name);
+	}
+	pod(&b, 101000, "a", "last", 1, "");
+	on(&b, 101000, "bind", "b1");
+	on(&b, 111000, "del", "b1");
+	share_is(&b, 0, 200, 200, 180, 20);
+	share_is(&b, 1, 0, 20, 20, 20);
+	figure_is(&b, -1, "tenantsOff", "0");
+	rf_tally_done(&b);
+	open_books(&b);
+	for (int i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		pod(&b, 1000, "b", name, 1, "");
+	}
+	pod(&b, 1000, "a", "a1", 2, "");
+	on(&b, 1000, "bind", "a1");
+	pod(&b, 101000, "a", "last", 1, "");
+	for (int i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		on(&b, 101000, "bind", name);
+		on(&b, 131000, "del", name);
+	}
+	share_is(&b, 0, 200, 200, 110, 260); /* a1 still runs */
+	share_is(&b, 1, 0, 90, 90, 30);
+	figure_is(&b, -1, "tenantsOff", "1");
+	rf_tally_done(&b);
+}
+
+/* Who always has more to run is not held to what happens to wait; lost runs count as asked for. */
+static void without_end_only_weights_count(void **state)
+{
+	struct rf_tally b;
+
+	open_books(&b);
+	pod(&b, 1000, "a", "p", 2, "");
+	on(&b, 1000, "bind", "p");
+	on(&b, 31000, "evict", "p");
+	on(&b, 31000, "del", "p");
+	pod(&b, 31000, "b", "q", 1, "");
+	on(&b, 31000, "bind", "q");
+	pod(&b, 101000, "b", "r", 1, "");
+	share_is(&b, 0, 60, 60, 60, 60);
+	share_is(&b, 1, 70, 70, 70, 70);
+	b.endless = true;
+	share_is(&b, 0, 60, 60, 65, 60);
+	share_is(&b, 1, 70, 70, 65, 70);
+	figure_is(&b, -1, "shareError", "7.69");
+	rf_tally_done(&b);
+}
+
+static void a_page_says_who_had_what(void **state)
+{
+	rf_auto(buf) out = RF_BUF_INIT;
+	struct rf_tally b;
+	struct rf_simulate_run run = { RF_LIT("base"), &b };
+
+	open_books(&b);
+	pod(&b, 1000, "a", "a1", 2, "");
+	on(&b, 1000, "bind", "a1");
+	pod(&b, 1000, "b", "b1", 2, "");
+	pod(&b, 3601000, "b", "last", 1, "");
+	on(&b, 7201000, "del", "a1");
+	rf_simulate_plot(&out, &run, 1, true);
+	assert_non_null(strstr(out.p, "<tr><td>a</td><td>1</td><td>2.0</td><td>1.0</td><td>+100.00</td><td>+50.00</td>"
+				      "<td>4.0</td></tr>"));
+	assert_non_null(strstr(out.p, "<tr><td>b</td><td>1</td><td>0.0</td><td>1.0</td><td>-100.00</td><td>-50.00</td>"
+				      "<td>0.0</td></tr>"));
+	rf_tally_done(&b);
+}
+
+static void nobody_and_no_time_give_no_figure(void **state)
+{
+	struct rf_tally b;
+
+	rf_tally_init(&b);
+	figure_is(&b, -1, "shareError", "null");
+	figure_is(&b, -1, "tenantsOff", "0");
+	rf_tally_done(&b);
+	open_books(&b);
+	pod(&b, 1000, "a", "p", 2, "");
+	on(&b, 1000, "bind", "p");
+	on(&b, 9000, "del", "p");
+	figure_is(&b, -1, "shareError", "null"); /* nothing was used before the last one came */
+	figure_is(&b, 0, "shareError", "null");
+	rf_tally_done(&b);
+}
+
 /* --- plots ------------------------------------------------------------------------------------ */
 
 static void names_in_plots_are_text(void **state)
@@ -286,6 +479,7 @@ static void names_in_plots_are_text(void **state)
 	assert_non_null(strstr(out.p, "&#60;/text&#62;&#60;scri"));
 	assert_non_null(strstr(out.p, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd&#34;&#39;&#38;\xc3\xbc"));
 	assert_non_null(strstr(out.p, "</svg>"));
+	assert_non_null(strstr(out.p, "<td>-</td><td>-</td>")); /* no shares: there was one job */
 	assert_non_null(strstr(out.p, "</html>"));
 	rf_buf_clear(&out);
 	rf_simulate_plot(&out, &run, 1, false);
@@ -483,6 +677,7 @@ static void a_pool_shares_as_well_as_jobs_allow(void **state)
 {
 	rf_auto(simulate) s = RF_SIMULATE_INIT;
 	struct rf_simulate_play o = { .clock = rf_clock_system() };
+	struct rf_tally_share *shares;
 	struct rf_tally b;
 	struct rf_err err = RF_ERR_INIT;
 
@@ -499,8 +694,13 @@ static void a_pool_shares_as_well_as_jobs_allow(void **state)
 
 		if (error > 0.01 || error < -0.01)
 			fail_msg("tenant %zu is off by %.3f", i, error);
-		assert_true(b.tenants.at[i].back_fair > 0);
 	}
+	shares = rf_tally_shares(&b);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(shares[i].fair == shares[0].fair && shares[i].fair > 0);
+		assert_false(rf_tally_share_off(&shares[i]));
+	}
+	free(shares);
 	rf_tally_done(&b);
 }
 
@@ -682,6 +882,12 @@ int main(void)
 		cmocka_unit_test(a_gang_starts_when_enough_of_it_runs),
 		cmocka_unit_test(one_that_was_evicted_is_the_same_job_when_it_comes_again),
 		cmocka_unit_test(withdrawn_gated_and_unknown_pods_are_told_apart),
+		cmocka_unit_test(a_part_that_came_late_is_no_error),
+		cmocka_unit_test(parts_go_by_weight_and_to_nobody_more_than_it_asked_for),
+		cmocka_unit_test(who_is_off_by_more_than_a_job_is_counted),
+		cmocka_unit_test(without_end_only_weights_count),
+		cmocka_unit_test(a_page_says_who_had_what),
+		cmocka_unit_test(nobody_and_no_time_give_no_figure),
 		cmocka_unit_test(names_in_plots_are_text),
 		cmocka_unit_test(empty_books_can_be_drawn),
 		cmocka_unit_test(every_job_runs_and_none_beyond_the_cards),

@@ -8,6 +8,8 @@
 static const char *const isolation_names[] = {
 	[RF_ISOLATION_RACK] = "rack",
 	[RF_ISOLATION_NODE] = "node",
+	[RF_ISOLATION_NUMA] = "numa",
+	[RF_ISOLATION_NVLINK] = "nvlink",
 	[RF_ISOLATION_GPU] = "gpu",
 	[RF_ISOLATION_SLICE] = "slice",
 	[RF_ISOLATION_SHARE] = "share",
@@ -158,7 +160,7 @@ static int read_isolation(const struct reader *r, const struct rf_json *v)
 			return 0;
 		}
 	}
-	return bad(r, "spec.isolation", "must be rack, node, gpu, slice, share or cooperative");
+	return bad(r, "spec.isolation", "must be rack, node, numa, nvlink, gpu, slice, share or cooperative");
 }
 
 static int read_trust_domain(const struct reader *r, const struct rf_json *v)

@@ -22,6 +22,8 @@
 enum rf_isolation { /* the stricter, the smaller */
 	RF_ISOLATION_RACK,
 	RF_ISOLATION_NODE,
+	RF_ISOLATION_NUMA, /* of these two neither holds what the other does: they are parts of a node, cut two ways */
+	RF_ISOLATION_NVLINK,
 	RF_ISOLATION_GPU,
 	RF_ISOLATION_SLICE,
 	RF_ISOLATION_SHARE,

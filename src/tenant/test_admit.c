@@ -81,7 +81,7 @@ static void a_tenant_that_is_not_there_or_going_takes_no_pods(void **state)
 	refused(&a, &ask, RF_FORBIDDEN, "tenant \"team-a\" is being deleted");
 	ask.tenant = tenant_of(&a, "{'isolation':'maybe'}");
 	refused(&a, &ask, RF_INVALID,
-		"tenant team-a: spec.isolation: must be rack, node, gpu, slice, share or cooperative");
+		"tenant team-a: spec.isolation: must be rack, node, numa, nvlink, gpu, slice, share or cooperative");
 }
 
 static void a_share_needs_a_tenant_that_shares(void **state)

@@ -451,7 +451,7 @@ static void a_queue_must_be_the_tenants(void **state)
 				rf_arena_printf(&a,
 						"%s: tenant blue has no queue \"%s\"; name one of its queues, or leave it "
 						"out to use \"blue\"",
-						rows[i].key, bad[k])
+						rows[i].key, bad[k] ? bad[k] : "") /* gcc 12 at -O3 thinks it may be */
 					.p);
 		}
 	}

@@ -64,9 +64,9 @@ static void a_tenant_that_is_wrong_is_refused_with_the_field(void **state)
 					  "there are: owners, namespaces, "
 					  "isolation, trustDomain, quota, queue" },
 		{ "{'isolation':'Node'}",
-		  "tenant team-a: spec.isolation: must be rack, node, gpu, slice, share or cooperative" },
+		  "tenant team-a: spec.isolation: must be rack, node, numa, nvlink, gpu, slice, share or cooperative" },
 		{ "{'isolation':1}",
-		  "tenant team-a: spec.isolation: must be rack, node, gpu, slice, share or cooperative" },
+		  "tenant team-a: spec.isolation: must be rack, node, numa, nvlink, gpu, slice, share or cooperative" },
 		{ "{'namespaces':['kube-system']}", "tenant team-a: spec.namespaces: kube-system "
 						    "belongs to the system; choose another" },
 		{ "{'namespaces':['default']}",

@@ -93,7 +93,7 @@ pod bank half ringfence.io/mig-3g.40gb "gpu-demo --info; sleep 600" | kubectl ap
 check "a half of the card fits beside the two" eventually 20 phase_is bank half Running
 check "it sees its own size" eventually 10 logs_say bank half "MIG 3g.40gb"
 pod lab third ringfence.io/mig-3g.40gb "gpu-demo --info; sleep 600" | kubectl apply -f - >/dev/null
-check "a second half does not, and waits with a reason" eventually 10 waits_with lab third "needs 1 MIG slice"
+check "a second half does not, and waits with a reason" eventually 10 waits_with lab third "needs 1 MIG slice 3g.40gb"
 kubectl -n lab get pod third -o jsonpath='{.status.conditions[0].message}' | sed 's/^/# /'
 echo
 check "it was not started" phase_is lab third Pending

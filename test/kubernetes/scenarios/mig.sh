@@ -38,7 +38,7 @@ check "a pod that comes meanwhile ends well" succeeds 90 lab job
 check "with a slice of its size" logs_say lab job "MIG 3g.40gb"
 check "what ran was not disturbed" phase_is bank small Running
 apply lab second ringfence.io/mig-7g.80gb=1 "$demo --info" >/dev/null
-check "what fits nowhere waits with a reason" eventually 20 waits_with lab second "needs 1 MIG slice"
+check "what fits nowhere waits with a reason" eventually 20 waits_with lab second "needs 1 MIG slice 7g.80gb"
 kubectl -n bank delete pod small whole --timeout=90s >/dev/null
 check "until somebody goes" succeeds 60 lab second
 kubectl -n lab delete pods --all --timeout=90s >/dev/null
