@@ -350,7 +350,7 @@ void rf_simulate_plot(struct rf_buf *out, const struct rf_simulate_run *runs, si
 		p.hours = RF_MAX(p.hours, hours_of(runs[i].books));
 	if (html)
 		rf_buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-				 "<title>ringfence simulate</title><style>body{font-family:sans-serif;margin:24px}"
+				 "<title>ringfence simulate</title><style>body{font-family:sans-serif;margin:24px}table{margin-bottom:24px}"
 				 "td,th{padding:3px 12px;text-align:right;border-bottom:1px solid #ddd}"
 				 "</style></head><body>\n");
 	put_svg(&p);
