@@ -381,7 +381,9 @@ static void say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf
 	h->event(h->ctx, pod, "Warning", cause, reason);
 }
 
-/* A gang that goes as a whole says so before the first of it goes: who comes after us knows then that the rest are to follow. */
+/* A gang that goes as a whole says so before the first of it goes: who comes after us knows then that the rest are to
+ * follow. The object is the tenant's: that it refuses to be written (too large, another's policy) keeps nothing from
+ * going; only if nobody answers at all is it tried again. */
 static int say_ending(struct carry *t, const struct rf_core_decision *d)
 {
 	int rc = 0;
@@ -389,8 +391,11 @@ static int say_ending(struct carry *t, const struct rf_core_decision *d)
 	if (d->group.n == 0 || (rf_str_eq(d->ns, t->ns) && rf_str_eq(d->group, t->group)))
 		return 0;
 	rc = rf_books_write_group(t->p, d->ns, d->group);
-	if (rc < 0)
+	if (rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT)
 		return rf_fail(&t->err, (enum rf_code)-rc, "write down that group %.*s goes as a whole", RF_STR(d->group));
+	if (rc < 0)
+		rf_warn("group %.*s/%.*s goes as a whole, and that cannot be written down: after a restart the rest of it would stay",
+			RF_STR(d->ns), RF_STR(d->group));
 	t->ns = d->ns;
 	t->group = d->group;
 	return 0;

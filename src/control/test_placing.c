@@ -1022,6 +1022,35 @@ static void a_crash_between_evictions_leaves_no_half_gang(void **state)
 	assert_true(halves >= 3); /* between two evictions, at least */
 }
 
+/* The group is its tenant's, and may refuse to be written (too large, says etcd, and the server calls that an internal error). */
+static void a_group_that_cannot_be_written_keeps_its_gang_from_nothing(void **state)
+{
+	static const int codes[] = { RF_INTERNAL, RF_TOO_LARGE, RF_FORBIDDEN };
+
+	for (size_t i = 0; i < RF_COUNT(codes); i++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		run(w);
+		assert_true(started(w, "red", "train"));
+		add_tenant(w, "blue", "{'quota':{'gpus':1},'queue':{'guaranteed':{'gpus':1}}}");
+		add_pod(w, "blue", "b0", 1, NULL);
+		w->fault = FAULT_REFUSED;
+		w->code = codes[i];
+		w->only = "podgroups";
+		w->each = true;
+		run(w);
+		assert_int_equal(drop_evicted(w), 4);
+		run(w);
+		assert_int_equal(bound(w, "blue"), 1);
+		w->each = false;
+		tear_down(&own);
+	}
+}
+
 static void an_eviction_that_a_budget_refuses_is_not_said_to_have_happened(void **state)
 {
 	struct world *w = *state;
@@ -1963,6 +1992,7 @@ int main(void)
 		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
 		TEST(what_is_evicted_leaves_in_its_own_order),
 		TEST(a_crash_between_evictions_leaves_no_half_gang),
+		TEST(a_group_that_cannot_be_written_keeps_its_gang_from_nothing),
 		TEST(an_eviction_that_a_budget_refuses_is_not_said_to_have_happened),
 		TEST(an_eviction_that_may_have_been_done_is_not_done_twice),
 		TEST(a_binding_is_remembered_until_the_watch_repeats_it),

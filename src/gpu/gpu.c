@@ -139,15 +139,16 @@ static void join(struct rf_gpu *g, size_t a, size_t b)
  * where the driver does not say whether two cards are joined, both are in an unknown one. */
 static void find_islands(struct rf_gpu *g)
 {
-	bool unknown[RF_GPU_CARDS_MAX] = { 0 };
+	bool lost[RF_GPU_CARDS_MAX] = { 0 }, unknown[RF_GPU_CARDS_MAX] = { 0 };
 
 	for (size_t i = 0; i < g->n; i++) {
 		g->cards[i].island = (int)i;
-		unknown[i] = says_nothing(g, i); /* a card that is lost leaves the others what they are */
+		lost[i] = unknown[i] = says_nothing(g, i); /* which leaves the others what they are */
 	}
+	/* All pairs: what is joined over a card is so, whatever else of that card is not known. */
 	for (size_t i = 0; i < g->n; i++) {
-		for (size_t j = i + 1; j < g->n && !unknown[i]; j++) {
-			int r = unknown[j] ? 0 : joined(g, i, j);
+		for (size_t j = i + 1; j < g->n; j++) {
+			int r = lost[i] || lost[j] ? 0 : joined(g, i, j);
 
 			if (r > 0)
 				join(g, i, j);
@@ -426,10 +427,14 @@ int rf_gpu_processes(struct rf_gpu *g, size_t i, struct rf_arena *a, struct rf_g
 	    list_processes(g->nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, g->handles[i], a,
 			   &graphics, &n_graphics) != NVML_SUCCESS)
 		n_graphics = 0; /* many cards have no graphics at all */
-	if (g->nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3 &&
-	    list_processes(g->nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, g->handles[i], a, &mps, &n_mps) !=
-		    NVML_SUCCESS)
+	rc = g->nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3 ?
+		     list_processes(g->nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, g->handles[i], a, &mps, &n_mps) :
+		     NVML_ERROR_NOT_SUPPORTED;
+	if (rc == NVML_ERROR_NOT_SUPPORTED)
 		n_mps = 0;
+	else if (rc != NVML_SUCCESS)
+		return rf_fail(err, RF_UNAVAILABLE, "list the MPS clients on card %d: %s", g->cards[i].index,
+			       rf_nvml_text(&g->nvml, rc));
 	*ret = rf_arena_array(a, struct rf_gpu_process, n_compute + n_graphics + n_mps + 1);
 	*ret_n = 0;
 	add_processes(compute, n_compute, *ret, ret_n);

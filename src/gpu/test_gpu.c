@@ -76,6 +76,7 @@ static void islands_are_all_that_can_be_reached(void **state)
 	expect_places("01 23 45", "aaabbb", "", "002244", "000111");
 	expect_places("05 12 25", "aacb-b", "", "000340", "0021?1"); /* 1 and 0 over 2 and 5 */
 	expect_places("01 12 34!", "", "", "000??5", "??????");
+	expect_places("01! 02 03", "", "", "??0045", "??????"); /* 2 and 3 over 0, of which not all is known */
 	expect_places("01 12 4", "", "", "0003?5", "??????"); /* a lost one leaves the others what they are */
 	expect_places("01 12", "", "01", "000345", "??????"); /* MIG was switched off under the agent */
 }
