@@ -291,7 +291,7 @@ static int write_change(struct rf_store *s, struct rf_arena *a, const struct rf_
 			     : RF_STR_EMPTY;
 	c.name = rf_arena_str(&s->tx, rf_json_str_at(meta, "name"));
 	c.json = rf_json_text_of(&s->tx, object);
-	if (c.json.n > RF_OBJECT_MAX)
+	if (type != RF_DELETED && c.json.n > RF_OBJECT_MAX + RF_OBJECT_ROOM)
 		return rf_fail(err, RF_TOO_LARGE,
 			       "%.*s \"%.*s\" has %zu bytes; an object may have %d at most",
 			       RF_STR(resource), RF_STR(c.name), c.json.n, RF_OBJECT_MAX);
@@ -326,6 +326,12 @@ int64_t rf_store_last_growth(const struct rf_store *s)
 
 	rf_assert(s->changes.n > 0);
 	return (c->type == RF_DELETED ? 0 : (int64_t)c->json.n) - (int64_t)c->prev.n;
+}
+
+size_t rf_store_last_size(const struct rf_store *s)
+{
+	rf_assert(s->changes.n > 0);
+	return s->changes.at[s->changes.n - 1].json.n;
 }
 
 /* --- forgetting ----------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@
 
 struct rf_store;
 
-#define RF_OBJECT_MAX (1536 * 1024) /* bytes of JSON, as etcd's limit makes it in Kubernetes */
+#define RF_OBJECT_MAX (1536 * 1024) /* bytes of JSON, as etcd's limit makes it in Kubernetes; of what is sent (write.h) */
+#define RF_OBJECT_ROOM (512 * 1024) /* for what the platform adds: who fills an object must not keep it from ending */
 
 enum rf_change_type { RF_ADDED, RF_MODIFIED, RF_DELETED };
 
@@ -77,8 +78,9 @@ int rf_store_commit(struct rf_store *s, void (*publish)(void *ctx, const struct 
 		    void *ctx, struct rf_err *err);
 void rf_store_rollback(struct rf_store *s);
 
-/* How much larger the last put or delete made the objects stored, in bytes. */
+/* How much larger the last put or delete made the objects stored, in bytes, and how large the object was. */
 int64_t rf_store_last_growth(const struct rf_store *s);
+size_t rf_store_last_size(const struct rf_store *s);
 
 /* How much history to keep; whichever is less. */
 struct rf_keep {

@@ -464,6 +464,39 @@ static void lists_are_of_a_length_that_can_be_checked(void **state)
 	       &err, RF_TOO_LARGE, "the patch has a list of 2049 items");
 }
 
+/* Who fills an object to the brim does not keep the platform from writing that it is to go. */
+static void an_object_as_large_as_may_be_can_still_be_deleted(void **state)
+{
+	struct rf_json *o = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	size_t n = RF_OBJECT_MAX - 4000, size = 0;
+	char *text = rf_alloc(RF_OBJECT_MAX);
+
+	memset(text, 'x', RF_OBJECT_MAX);
+	/* As large as it gets, to the byte. */
+	for (int i = 0; i < 2; i++) {
+		o = rf_json_make(&w.a, "{'metadata':{'name':'full','finalizers':['x.io/stay']},'spec':{'containers':[{'name':'c','image':'x','args':[%S]}]}}",
+				 rf_str_n(text, n));
+		world_create(&w, PODS, o);
+		size = rf_json_text_of(&w.a, world_get(&w, PODS "/full")).n;
+		if (i == 1)
+			break;
+		n += RF_OBJECT_MAX - size - 16; /* the version may have a digit more */
+		assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT(PODS "/full"), RF_PATCH_MERGE,
+					rf_json_make(&w.a, "{'metadata':{'finalizers':%j}}", rf_json_null(&w.a)), NULL, &err), err);
+		assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT(PODS "/full"), -1, false, &err), err);
+	}
+	free(text);
+	assert_in_range(size, RF_OBJECT_MAX - 64, RF_OBJECT_MAX);
+	expect(rf_kube_patch(w.admin, &w.a, RF_LIT(PODS "/full"), RF_PATCH_MERGE,
+			     rf_json_make(&w.a, "{'metadata':{'labels':{'one':'more-thing-that-is-too-much-for-it-as-everything-else-would-be'}}}"), NULL, &err),
+	       &err, RF_TOO_LARGE, "an object may have 1572864 at most");
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT(PODS "/full"), -1, false, &err), err);
+	assert_true(rf_kube_deleting(world_get(&w, PODS "/full")));
+	assert_ok(rf_kube_patch(w.admin, &w.a, RF_LIT(PODS "/full"), RF_PATCH_MERGE,
+				rf_json_make(&w.a, "{'metadata':{'finalizers':%j}}", rf_json_null(&w.a)), NULL, &err), err);
+}
+
 static void the_default_account_comes_back(void **state)
 {
 	const char *p = "/api/v1/namespaces/default/serviceaccounts/default";
@@ -589,6 +622,7 @@ int main(void)
 		cmocka_unit_test(what_a_tenant_holds_back_does_not_hold_its_namespace),
 		cmocka_unit_test(a_namespace_does_not_tell_what_an_earlier_one_held),
 		cmocka_unit_test(lists_are_of_a_length_that_can_be_checked),
+		cmocka_unit_test(an_object_as_large_as_may_be_can_still_be_deleted),
 		cmocka_unit_test(the_default_account_comes_back),
 		cmocka_unit_test(a_token_lives_as_long_as_its_account),
 		cmocka_unit_test(nobody_in_particular_sees_health_only),

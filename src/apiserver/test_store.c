@@ -156,10 +156,11 @@ static void forgotten_history_is_gone_and_the_counter_stays(void **state)
 static void an_object_that_is_too_large_is_refused(void **state)
 {
 	struct rf_json *o = object("big", 1);
-	char *text = rf_alloc(RF_OBJECT_MAX);
+	size_t n = RF_OBJECT_MAX + RF_OBJECT_ROOM;
+	char *text = rf_alloc(n);
 
-	memset(text, 'x', RF_OBJECT_MAX);
-	rf_json_set_str(&f.a, o, "text", rf_str_n(text, RF_OBJECT_MAX));
+	memset(text, 'x', n);
+	rf_json_set_str(&f.a, o, "text", rf_str_n(text, n));
 	free(text);
 	assert_int_equal(put(f.s, NULL, o), -1);
 	assert_int_equal(f.err.code, RF_TOO_LARGE);

@@ -36,7 +36,7 @@ static int write_new(struct rf_req *r, const struct rf_kind *k, struct rf_json *
 	if (rf_store_has(r->api->store, k, r->route.ns, name))
 		return rf_fail(err, RF_EXISTS, "%.*s \"%.*s\" already exists",
 			       RF_STR(rf_kind_resource(r->a, k)), RF_STR(name));
-	if (rf_admit_create(r, k, o, err) < 0 || rf_write_put(r->api, r->a, k, NULL, o, err) < 0)
+	if (rf_admit_create(r, k, o, err) < 0 || rf_write_sent(r->api, r->a, k, NULL, o, err) < 0)
 		return -err->code;
 	if (rf_kind_is(k, "namespaces"))
 		return rf_account_ensure(r->api, r->a, name, err);

@@ -57,7 +57,8 @@ static int write_over(struct rf_req *r, const struct rf_json *old, struct rf_jso
 		return 0;
 	if (rf_deletion_complete(k, o))
 		return rf_write_remove(r->api, r->a, k, old, err);
-	return rf_write_put(r->api, r->a, k, old, o, err);
+	return r->route.sub.n > 0 ? rf_write_put(r->api, r->a, k, old, o, err) :
+				     rf_write_sent(r->api, r->a, k, old, o, err);
 }
 
 /* What to send, given the old object; called inside the transaction. */

@@ -77,6 +77,18 @@ int rf_write_put(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k
 	return 0;
 }
 
+int rf_write_sent(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k, const struct rf_json *before,
+		  struct rf_json *after, struct rf_err *err)
+{
+	if (rf_write_put(api, a, k, before, after, err) < 0)
+		return -err->code;
+	if (rf_store_last_size(api->store) > RF_OBJECT_MAX && rf_store_last_growth(api->store) > 0)
+		return rf_fail(err, RF_TOO_LARGE, "%.*s \"%.*s\" has %zu bytes; an object may have %d at most",
+			       RF_STR(rf_kind_resource(a, k)), RF_STR(rf_json_str_at(after, "metadata", "name")),
+			       rf_store_last_size(api->store), RF_OBJECT_MAX);
+	return 0;
+}
+
 int rf_write_remove(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
 		    const struct rf_json *before, struct rf_err *err)
 {

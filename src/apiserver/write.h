@@ -9,6 +9,9 @@ int rf_write_begin(struct rf_api *api, struct rf_err *err);
 /* before is NULL for a new object. */
 int rf_write_put(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
 		 const struct rf_json *before, struct rf_json *after, struct rf_err *err);
+/* The same for a whole object that somebody sent, up to RF_OBJECT_MAX; more than that is for what the platform adds. */
+int rf_write_sent(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k, const struct rf_json *before,
+		  struct rf_json *after, struct rf_err *err);
 int rf_write_remove(struct rf_api *api, struct rf_arena *a, const struct rf_kind *k,
 		    const struct rf_json *before, struct rf_err *err);
 /* Settles quotas and namespaces, commits, tells the watchers. dry_run: settles, then undoes all. */
