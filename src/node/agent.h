@@ -39,6 +39,7 @@ struct rf_agent {
 	struct rf_cards cards;
 	struct rf_mps *mps;
 	bool mps_wanted, mps_can; /* is this node in a pool that shares by MPS, and is there a daemon? As last seen */
+	bool mps_unread;	  /* the last look failed, and that was said */
 	int64_t mps_since_ms;	  /* since when */
 	struct rf_buf slice_sent; /* what was published last */
 	bool node_registered;

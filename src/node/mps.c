@@ -18,7 +18,7 @@
 #define ROOM (16LL << 20) /* of a daemon's tmpfs */
 #define STATE_MAX ((size_t)1 << 20)
 #define OWNERS_MAX 1024
-#define WAIT_MS 500	  /* for a daemon to come up, or to go: the agent waits meanwhile */
+#define WAIT_MS 500	  /* for a daemon to come up, or to go: the agent waits meanwhile, once for each */
 #define QUIT_MS 3000	  /* then it is killed */
 #define START_MS 10000	  /* a daemon without a socket after this is killed, too */
 #define BACKOFF_MS 1000
@@ -39,7 +39,8 @@ struct daemon {
 	uint64_t start;
 	bool ready; /* its socket is where containers look */
 	bool ending;
-	int64_t since_ms, retry_ms, backoff_ms, quit_ms;
+	int64_t since_ms, retry_ms, backoff_ms, quit_ms, kill_ms;
+	struct rf_mps_seen seen; /* its processes, as far as we came across them */
 	int64_t deaths;
 	char why[256]; /* it is not up */
 };
@@ -54,6 +55,14 @@ struct rf_mps {
 static int64_t now_ms(const struct rf_mps *m)
 {
 	return rf_mono_ns(m->o.clock) / 1000000;
+}
+
+/* What is left of the wait that began then. */
+static int wait_left(const struct rf_mps *m, int64_t began_ms)
+{
+	int64_t gone = now_ms(m) - began_ms;
+
+	return gone >= 0 && gone < WAIT_MS ? (int)(WAIT_MS - gone) : 0;
 }
 
 static void nap(void)
@@ -180,11 +189,20 @@ bool rf_mps_lost(const struct rf_mps *m, struct rf_str owner, int *ret_index)
 	return false;
 }
 
+bool rf_mps_lost_on(const struct rf_mps *m, int index, struct rf_str owner)
+{
+	const struct daemon *d = find(m, index);
+	const struct owner *o = d != NULL ? owner_of(d, owner) : NULL;
+
+	return o != NULL && o->lost;
+}
+
 static void free_daemon(struct daemon *d)
 {
 	while (d->owners.n > 0)
 		drop_owner(d, d->owners.n - 1);
 	rf_vec_done(&d->owners);
+	rf_vec_done(&d->seen.list);
 	free(d);
 }
 
@@ -200,13 +218,16 @@ static int save(const struct rf_mps *m, const struct daemon *d, struct rf_err *e
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	rf_auto(buf) text = RF_BUF_INIT;
-	struct rf_json *owners = rf_json_array(&a);
+	struct rf_json *owners = rf_json_array(&a), *seen = rf_json_array(&a);
 
+	for (size_t i = 0; i < d->seen.list.n; i++)
+		rf_json_push(&a, seen, rf_json_make(&a, "{'pid':%d,'start':%D}", (int)d->seen.list.at[i].pid,
+						    (int64_t)d->seen.list.at[i].start));
 	for (size_t i = 0; i < d->owners.n; i++)
 		rf_json_push(&a, owners,
 			     rf_json_make(&a, "{'uid':%s,'lost':%b}", d->owners.at[i].uid, d->owners.at[i].lost));
-	rf_json_write(&text, rf_json_make(&a, "{'boot':%S,'card':%s,'domain':%s,'pid':%d,'start':%D,'owners':%j}",
-					  rf_cards_boot(&a), d->uuid, d->domain, (int)d->pid, (int64_t)d->start, owners));
+	rf_json_write(&text, rf_json_make(&a, "{'boot':%S,'card':%s,'domain':%s,'pid':%d,'start':%D,'owners':%j,'seen':%j}",
+					  rf_cards_boot(&a), d->uuid, d->domain, (int)d->pid, (int64_t)d->start, owners, seen));
 	if (rf_fs_write(state_of(&a, m, d->index), rf_buf_str(&text), 0600, true, err) < 0)
 		return rf_wrap(err, "write down who shares card gpu-%d by MPS", d->index);
 	return 0;
@@ -220,16 +241,15 @@ static void note(const struct rf_mps *m, const struct daemon *d)
 		rf_warn("%s", err.msg);
 }
 
-void rf_mps_mourned(struct rf_mps *m, struct rf_str owner)
+void rf_mps_mourned(struct rf_mps *m, int index, struct rf_str owner)
 {
-	for (size_t i = 0; i < m->daemons.n; i++) {
-		struct owner *o = owner_of(m->daemons.at[i], owner);
+	struct daemon *d = find(m, index);
+	struct owner *o = d != NULL ? owner_of(d, owner) : NULL;
 
-		if (o == NULL || !o->lost)
-			continue;
-		o->lost = false;
-		note(m, m->daemons.at[i]);
-	}
+	if (o == NULL || !o->lost)
+		return;
+	o->lost = false;
+	note(m, d);
 }
 
 /* --- up ----------------------------------------------------------------------------------------------- */
@@ -237,6 +257,13 @@ void rf_mps_mourned(struct rf_mps *m, struct rf_str owner)
 static bool lives(const struct daemon *d)
 {
 	return d->pid > 0 && d->start != 0 && rf_mps_started(d->pid) == d->start;
+}
+
+bool rf_mps_is_up(const struct rf_mps *m, int index)
+{
+	const struct daemon *d = find(m, index);
+
+	return d != NULL && d->ready && !d->ending && lives(d);
 }
 
 /* The last line of what it said. */
@@ -336,7 +363,8 @@ static int start(struct rf_mps *m, struct daemon *d, struct rf_err *err)
 
 	if (rf_mps_check_program(m, err) < 0 || make_home(m, d, err) < 0)
 		return -err->code;
-	(void)rf_mps_kill_all(mark_of(&a, m, d->index), SIGKILL);
+	(void)rf_mps_kill_all(mark_of(&a, m, d->index), SIGKILL, &d->seen);
+	(void)rf_mps_seen_left(&d->seen);
 	d->since_ms = now_ms(m);
 	if (run(m, d, argv, NULL, &d->pid, err) < 0)
 		return -err->code;
@@ -353,7 +381,7 @@ static void note_death(struct rf_mps *m, struct daemon *d)
 
 	last_words(m, d, words, sizeof(words));
 	snprintf(d->why, sizeof(d->why), "the MPS daemon of card gpu-%d ended by itself%s", d->index, words);
-	(void)rf_mps_kill_all(mark_of(&a, m, d->index), SIGKILL); /* its server is of no use to anybody */
+	(void)rf_mps_kill_all(mark_of(&a, m, d->index), SIGKILL, &d->seen); /* its server is of no use to anybody */
 	hide_socket(m, d);
 	d->pid = 0;
 	d->start = 0;
@@ -377,14 +405,16 @@ static int wait_ready(struct rf_mps *m, struct daemon *d, int wait_ms, struct rf
 		d->ready = show_socket(m, d);
 		if (d->ready)
 			return 0;
-		nap();
+		if (waited < wait_ms)
+			nap();
 	}
 	if (now_ms(m) - d->since_ms >= START_MS)
-		(void)rf_mps_kill_all(mark_of(&a, m, d->index), SIGKILL);
+		(void)rf_mps_kill_all(mark_of(&a, m, d->index), SIGKILL, &d->seen);
 	return rf_fail(err, RF_UNAVAILABLE, "the MPS daemon of card gpu-%d is starting", d->index);
 }
 
-static int ensure(struct rf_mps *m, struct daemon *d, int wait_ms, struct rf_err *err)
+/* wait: while it is just starting. */
+static int ensure(struct rf_mps *m, struct daemon *d, bool wait, struct rf_err *err)
 {
 	struct rf_err own = RF_ERR_INIT;
 
@@ -394,15 +424,15 @@ static int ensure(struct rf_mps *m, struct daemon *d, int wait_ms, struct rf_err
 	if (d->pid != 0 && d->ready)
 		return 0;
 	if (d->pid == 0 && now_ms(m) < d->retry_ms)
-		return rf_fail(err, RF_UNAVAILABLE, "%s; it is started again in %lld s", d->why,
-			       (long long)(d->retry_ms - now_ms(m) + 999) / 1000);
+		/* Without saying when: each message that differs is an event of its own. */
+		return rf_fail(err, RF_UNAVAILABLE, "%s; it is started again after a pause", d->why);
 	if (d->pid == 0 && start(m, d, err) < 0) {
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err->msg);
 		back_off(m, d);
 		rf_warn("card gpu-%d: %s; tried again in %lld s", d->index, d->why, (long long)d->backoff_ms / 1000);
 		return -err->code;
 	}
-	return wait_ready(m, d, wait_ms, err);
+	return wait_ready(m, d, wait ? wait_left(m, d->since_ms) : 0, err);
 }
 
 /* --- down --------------------------------------------------------------------------------------------- */
@@ -428,12 +458,16 @@ static bool clear_home(struct rf_mps *m, int index)
 
 static void ask_to_quit(struct rf_mps *m, struct daemon *d)
 {
+	rf_auto(arena) a = RF_ARENA_INIT;
 	const char *argv[] = { find_program(m), NULL };
 	struct rf_err err = RF_ERR_INIT;
 	pid_t pid;
 
+	/* Before they begin to go: then they can still be told by their environment. */
+	(void)rf_mps_kill_all(mark_of(&a, m, d->index), 0, &d->seen);
 	d->ending = true;
 	d->quit_ms = now_ms(m);
+	note(m, d); /* so that the next agent knows them, too */
 	hide_socket(m, d);
 	if (lives(d) && (argv[0] == NULL || run(m, d, argv, "quit\n", &pid, &err) < 0)) {
 		rf_warn("card gpu-%d: the MPS daemon cannot be asked to end (%s); it is killed", d->index,
@@ -442,26 +476,38 @@ static void ask_to_quit(struct rf_mps *m, struct daemon *d)
 	}
 }
 
-/* True once nothing of it is left. */
-static bool end(struct rf_mps *m, struct daemon *d)
+static bool is_gone(struct daemon *d)
+{
+	return !lives(d) && rf_mps_seen_left(&d->seen) == 0;
+}
+
+/* True if nothing of it was found and all that was found before has gone. Few looks through all processes: one that
+ * hangs in the driver may take long. */
+static bool kill_rest(struct rf_mps *m, struct daemon *d, bool wait)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	const char *mark = mark_of(&a, m, d->index);
 
+	if (rf_mps_kill_all(mark, SIGKILL, &d->seen) == 0 && is_gone(d))
+		return true;
+	d->kill_ms = d->kill_ms ? d->kill_ms : now_ms(m);
+	for (int left = wait ? wait_left(m, d->kill_ms) : 0; left > 0 && !is_gone(d); left -= 5)
+		nap();
+	return is_gone(d) && rf_mps_kill_all(mark, SIGKILL, &d->seen) == 0;
+}
+
+/* True once nothing of it is left. wait: a moment for it. */
+static bool end(struct rf_mps *m, struct daemon *d, bool wait)
+{
 	if (!d->ending)
 		ask_to_quit(m, d);
-	for (int waited = 0; lives(d) && waited <= WAIT_MS && now_ms(m) - d->quit_ms < QUIT_MS; waited += 5)
+	for (int left = wait ? wait_left(m, d->quit_ms) : 0; left > 0 && lives(d); left -= 5)
 		nap();
 	/* Its server, and the program that carried the word, may take a moment more; but without the daemon they are
 	 * of no use. */
 	if (lives(d) && now_ms(m) - d->quit_ms < QUIT_MS)
 		return false;
-	for (int i = 0; rf_mps_kill_all(mark, SIGKILL) > 0; i++) {
-		if (i == 20)
-			return false;
-		nap();
-	}
-	if (!clear_home(m, d->index))
+	if (!kill_rest(m, d, wait) || !clear_home(m, d->index))
 		return false;
 	rf_info("card gpu-%d: the MPS daemon has ended", d->index);
 	forget(m, d);
@@ -488,7 +534,7 @@ static struct daemon *make(struct rf_mps *m, const struct rf_gpu_card *card, str
 {
 	struct daemon *d = rf_new(struct daemon);
 
-	*d = (struct daemon){ .index = card->index, .owners = RF_VEC_INIT };
+	*d = (struct daemon){ .index = card->index, .owners = RF_VEC_INIT, .seen = { RF_VEC_INIT } };
 	snprintf(d->uuid, sizeof(d->uuid), "%s", card->uuid);
 	snprintf(d->domain, sizeof(d->domain), "%.*s", RF_STR(domain));
 	rf_vec_push(&m->daemons, d);
@@ -506,11 +552,11 @@ int rf_mps_join(struct rf_mps *m, const struct rf_gpu_card *card, struct rf_str 
 		return rf_fail(err, RF_UNAVAILABLE, "%s; the programs that used it are being ended",
 			       d->why[0] ? d->why : "the MPS daemon ended by itself");
 	if (o != NULL && !d->ending)
-		return ensure(m, d, WAIT_MS, err);
+		return ensure(m, d, true, err);
 	if (domain.n == 0 || domain.n >= sizeof(d->domain))
 		return rf_fail(err, RF_INVALID, "\"%.*s\" is not a trust domain", (int)RF_MIN(domain.n, 64), domain.p);
 	/* The last one left, and nobody waited for the end of it; or thought better of it. */
-	if (d != NULL && (d->ending || d->owners.n == 0) && end(m, d))
+	if (d != NULL && (d->ending || d->owners.n == 0) && end(m, d, true))
 		d = NULL;
 	if (d != NULL && check_domain(d, domain, err) < 0)
 		return -err->code;
@@ -527,7 +573,20 @@ int rf_mps_join(struct rf_mps *m, const struct rf_gpu_card *card, struct rf_str 
 			forget(m, d);
 		return -err->code;
 	}
-	return ensure(m, d, WAIT_MS, err);
+	return ensure(m, d, true, err);
+}
+
+void rf_mps_miss(struct rf_mps *m, const struct rf_gpu_card *card, struct rf_str domain, struct rf_str owner)
+{
+	struct daemon *d = find(m, card->index);
+
+	if (domain.n == 0 || domain.n >= sizeof(d->domain) || (d != NULL && check_domain(d, domain, NULL) < 0))
+		return;
+	rf_warn("card gpu-%d: pod %.*s shares it by MPS, and that is not written down; its programs are ended", card->index,
+		RF_STR(owner));
+	d = d != NULL ? d : make(m, card, domain);
+	add_owner(d, owner, true);
+	note(m, d);
 }
 
 int rf_mps_leave(struct rf_mps *m, struct rf_str owner, struct rf_err *err)
@@ -545,7 +604,7 @@ int rf_mps_leave(struct rf_mps *m, struct rf_str owner, struct rf_err *err)
 			continue;
 		}
 		/* It stays the last one's until all is gone: so the claim is not let go before. */
-		if (!end(m, d))
+		if (!end(m, d, true))
 			return rf_fail(err, RF_UNAVAILABLE, "the MPS daemon of card gpu-%d is still ending", index);
 	}
 	return 0;
@@ -573,7 +632,7 @@ void rf_mps_sweep(struct rf_mps *m, bool (*wanted)(void *ctx, struct rf_str owne
 		if (drop_unwanted(d, wanted, ctx))
 			note(m, d);
 		if (d->owners.n == 0)
-			(void)end(m, d);
+			(void)end(m, d, false);
 	}
 }
 
@@ -583,11 +642,11 @@ void rf_mps_tick(struct rf_mps *m)
 		struct daemon *d = m->daemons.at[i];
 
 		if (d->ending || d->owners.n == 0) {
-			(void)end(m, d);
+			(void)end(m, d, false);
 			continue;
 		}
 		if (d->pid != 0 || now_ms(m) >= d->retry_ms)
-			(void)ensure(m, d, 0, NULL);
+			(void)ensure(m, d, false, NULL);
 	}
 }
 
@@ -598,14 +657,18 @@ static void load(struct rf_mps *m, int index)
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_gpu_card card = { .index = index };
 	struct rf_str text;
-	struct rf_json *v, *owners;
+	struct rf_json *v, *owners, *seen;
 	struct daemon *d;
 
 	if (rf_fs_read(&a, state_of(&a, m, index), STATE_MAX, &text, NULL) < 0 || rf_json_parse(&a, text, &v, NULL) < 0 ||
 	    !rf_str_eq(rf_json_str_at(v, "boot"), rf_cards_boot(&a))) {
 		/* Of another start of the machine, or not to be read: whoever it was for is not there, or will join again. */
-		(void)rf_mps_kill_all(mark_of(&a, m, index), SIGKILL);
-		(void)clear_home(m, index);
+		rf_warn("card gpu-%d: what the last agent wrote down of its MPS daemon is of no use; what runs of it is ended",
+			index);
+		d = make(m, &card, RF_STR_EMPTY);
+		d->ending = true;
+		d->quit_ms = now_ms(m) - QUIT_MS;
+		(void)end(m, d, true); /* else the next tick tries again */
 		return;
 	}
 	snprintf(card.uuid, sizeof(card.uuid), "%.*s", RF_STR(rf_json_str_at(v, "card")));
@@ -617,8 +680,16 @@ static void load(struct rf_mps *m, int index)
 	for (size_t i = 0; i < rf_json_len(owners) && i < OWNERS_MAX; i++)
 		add_owner(d, rf_json_str_at(rf_json_item(owners, i), "uid"),
 			  rf_json_is_true(rf_json_at(rf_json_item(owners, i), "lost")));
+	seen = rf_json_at(v, "seen");
+	for (size_t i = 0; i < rf_json_len(seen) && i < OWNERS_MAX; i++) {
+		struct rf_mps_process p = { (pid_t)rf_json_int(rf_json_at(rf_json_item(seen, i), "pid"), 0),
+					    (uint64_t)rf_json_int(rf_json_at(rf_json_item(seen, i), "start"), 0) };
+
+		if (p.pid > 0 && p.start != 0)
+			rf_vec_push(&d->seen.list, p);
+	}
 	if (d->pid == 0) /* the agent died before it could write the number down */
-		(void)rf_mps_kill_all(mark_of(&a, m, index), SIGKILL);
+		(void)rf_mps_kill_all(mark_of(&a, m, index), SIGKILL, &d->seen);
 	else
 		rf_info("card gpu-%d: MPS daemon %d taken over", index, (int)d->pid);
 }

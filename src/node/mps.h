@@ -44,10 +44,15 @@ const char *rf_mps_client_dir(struct rf_arena *a, const struct rf_mps *m, int in
  * of that is there. */
 int rf_mps_leave(struct rf_mps *m, struct rf_str owner, struct rf_err *err);
 /* The daemon ended by itself under the owner: its programs cannot go on, and it joins no other before they were ended
- * and that was said (rf_mps_mourned). Also if it
- * was another agent that noticed. */
+ * and that was said (rf_mps_mourned). Also if it was another agent that noticed. */
 bool rf_mps_lost(const struct rf_mps *m, struct rf_str owner, int *ret_index);
-void rf_mps_mourned(struct rf_mps *m, struct rf_str owner);
+bool rf_mps_lost_on(const struct rf_mps *m, int index, struct rf_str owner);
+void rf_mps_mourned(struct rf_mps *m, int index, struct rf_str owner);
+/* The owner is a client of the card's daemon and did not join, as what was written down is lost: as if the daemon had
+ * ended under it. Nothing happens while another one ends; then call it again. */
+void rf_mps_miss(struct rf_mps *m, const struct rf_gpu_card *card, struct rf_str domain, struct rf_str owner);
+/* Is the card's daemon up, and its socket where containers look? */
+bool rf_mps_is_up(const struct rf_mps *m, int index);
 /* Lets those leave that are not wanted any more. Call it now and then. */
 void rf_mps_sweep(struct rf_mps *m, bool (*wanted)(void *ctx, struct rf_str owner), void *ctx);
 /* Once a second: notices deaths, starts again what died, ends what is not needed. */
@@ -75,7 +80,19 @@ uint64_t rf_mps_started(pid_t pid);
 /* Of processes in our own pid namespace: does its environment say name=value (prefix: or begin so)? What runs in a
  * container has another namespace and cannot pose as ours. */
 bool rf_mps_env_has(pid_t pid, const char *text, bool prefix);
-/* The signal (0: none) to all processes with exactly this in their environment; returns how many there were. */
-size_t rf_mps_kill_all(const char *text, int signal);
+
+/* Processes that were found once. A process that is ending loses its environment before it lets go of the card. */
+struct rf_mps_process {
+	pid_t pid;
+	uint64_t start;
+};
+struct rf_mps_seen {
+	RF_VEC(struct rf_mps_process) list;
+};
+/* The signal (0: none) to all processes with exactly this in their environment; returns how many there were, and
+ * adds them to seen unless that is NULL. */
+size_t rf_mps_kill_all(const char *text, int signal, struct rf_mps_seen *seen);
+/* How many of them are still there; forgets the others. */
+size_t rf_mps_seen_left(struct rf_mps_seen *seen);
 
 #endif

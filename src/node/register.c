@@ -211,10 +211,13 @@ int rf_agent_register(struct rf_agent *g, struct rf_err *err)
 /* A change of the pool, or of what is installed, is told with the next status. */
 static void look_at_pool(struct rf_agent *g)
 {
-	struct rf_err err = RF_ERR_INIT;
+	struct rf_err err = RF_ERR_INIT, unread = RF_ERR_INIT;
 	bool wanted = g->mps_wanted, can = rf_mps_check_program(g->mps, &err) == 0;
+	bool failed = rf_agent_read_sharing(g, &wanted, &unread) < 0;
 
-	(void)rf_agent_read_sharing(g, &wanted, NULL);
+	if (failed && !g->mps_unread)
+		rf_warn("how this node's pool shares is not known: %s; what was known stays", unread.msg);
+	g->mps_unread = failed;
 	if (wanted == g->mps_wanted && can == g->mps_can)
 		return;
 	if (wanted && !can)
@@ -232,8 +235,9 @@ void rf_agent_heartbeat(struct rf_agent *g)
 
 	if (!g->node_registered)
 		return;
-	look_at_pool(g);
 	rc = renew_lease(g, &err);
+	if (rc == 0) /* first of all the node is alive; an API server that does not answer is not asked more */
+		look_at_pool(g);
 	if (rc == 0 && rf_agent_now() - g->node_told_ms >= NODE_STATUS_EVERY_MS)
 		rc = send_status(g, &err);
 	if (rc == -RF_NOT_FOUND) /* somebody deleted the Node */

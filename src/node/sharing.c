@@ -28,12 +28,15 @@ int rf_sharing_of_node(const struct rf_sharing_source *s, struct rf_str node, bo
 	if (s->get(s->ctx, &a, rf_kube_path(&a, &RF_NODES, RF_STR_EMPTY, node, NULL), &o, err) < 0)
 		return rf_wrap(err, "read node %.*s", RF_STR(node));
 	pool = rf_kube_label(o, RF_POOL_LABEL);
-	*ret = false;
-	if (!rf_str_is_dns_label(pool))
+	if (!rf_str_is_dns_label(pool)) {
+		*ret = false;
 		return 0;
+	}
 	rc = s->get(s->ctx, &a, rf_kube_path(&a, &RF_GPUPOOLS, RF_STR_EMPTY, pool, NULL), &o, err);
-	if (rc == -RF_NOT_FOUND)
-		return 0; /* as for placing: a pool that is not there says nothing */
+	if (rc == -RF_NOT_FOUND) {
+		*ret = false; /* as for placing: a pool that is not there says nothing */
+		return 0;
+	}
 	if (rc < 0)
 		return rf_wrap(err, "read GPUPool %.*s", RF_STR(pool));
 	return read_sharing(o, ret, err);

@@ -16,7 +16,7 @@ struct rf_sharing {
 	char domain[64]; /* the trust domain, if so */
 };
 
-/* Is the node in a pool whose shares are had by MPS? */
+/* Is the node in a pool whose shares are had by MPS? *ret stays as it is where that cannot be read. */
 int rf_sharing_of_node(const struct rf_sharing_source *s, struct rf_str node, bool *ret, struct rf_err *err);
 /* For a pod of this tenant. Who has isolation share did not agree to a common fate and is served by time. What
  * cannot be read is an error: nobody is put where he may not be. */

@@ -11,8 +11,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,7 +76,7 @@ static void does_not_join(int card, const char *domain, const char *owner, int c
 
 static size_t processes(int index)
 {
-	return rf_mps_kill_all(rf_fs_path(&t.arena, "CUDA_MPS_PIPE_DIRECTORY=%s/%d/pipe", at(""), index), 0);
+	return rf_mps_kill_all(rf_fs_path(&t.arena, "CUDA_MPS_PIPE_DIRECTORY=%s/%d/pipe", at(""), index), 0, NULL);
 }
 
 static pid_t daemon_of(int index)
@@ -147,9 +149,21 @@ static bool nobody(void *ctx RF_UNUSED, struct rf_str owner RF_UNUSED)
 	return false;
 }
 
+/* A sweep does not wait; the ticks after it see to the end. */
+static void sweep(bool (*wanted)(void *ctx, struct rf_str owner), int index)
+{
+	rf_mps_sweep(t.m, wanted, NULL);
+	while (rf_fs_exists(at(rf_fs_path(&t.arena, "gpu-%d.json", index)))) {
+		usleep(1000);
+		rf_clock_manual_advance(&t.clock, 10);
+		rf_mps_tick(t.m);
+	}
+}
+
 static int end(void **state RF_UNUSED)
 {
-	rf_mps_sweep(t.m, nobody, NULL);
+	sweep(nobody, 0);
+	sweep(nobody, 3);
 	rf_mps_close(t.m);
 	t.m = NULL;
 	assert_int_equal(rf_fs_remove_tree(t.dir, NULL), 0); /* and nothing is mounted there */
@@ -288,13 +302,16 @@ static void a_death_is_told_to_all_owners_and_no_client_comes_before_it_was_hear
 	assert_true(rf_mps_lost(t.m, RF_LIT("two"), &index));
 	assert_false(rf_mps_lost(t.m, RF_LIT("three"), &index));
 	does_not_join(0, "research", "one", RF_UNAVAILABLE, "are being ended");
-	rf_mps_mourned(t.m, RF_LIT("one"));
+	rf_mps_mourned(t.m, 0, RF_LIT("one"));
 	assert_false(rf_mps_lost(t.m, RF_LIT("one"), &index));
 	assert_true(rf_mps_lost(t.m, RF_LIT("two"), &index));
-	does_not_join(0, "research", "one", RF_UNAVAILABLE, "it is started again in 1 s");
+	does_not_join(0, "research", "one", RF_UNAVAILABLE, "it is started again after a pause");
+	assert_false(rf_mps_is_up(t.m, 0));
 	rf_clock_manual_advance(&t.clock, 1000);
 	rf_mps_tick(t.m);
 	joins(0, "research", "one");
+	assert_true(rf_mps_is_up(t.m, 0));
+	assert_true(rf_mps_lost_on(t.m, 0, RF_LIT("two")) && !rf_mps_lost_on(t.m, 0, RF_LIT("one")));
 	assert_true(daemon_of(0) > 0 && daemon_of(0) != pid);
 	fd = connect_client(0);
 	assert_true(fd >= 0);
@@ -304,6 +321,7 @@ static void a_death_is_told_to_all_owners_and_no_client_comes_before_it_was_hear
 static void pauses_grow_while_it_dies_at_once_and_begin_anew_when_it_lived(void **state RF_UNUSED)
 {
 	const char *script = rf_fs_path(&t.arena, "%s/dies", t.dir);
+#define PAUSED "ended by itself: no such card; it is started again after a pause"
 	static const int pauses[] = { 1, 2, 4, 8, 16, 32, 60, 60 };
 	int index;
 
@@ -313,16 +331,15 @@ static void pauses_grow_while_it_dies_at_once_and_begin_anew_when_it_lived(void 
 	while (join(0, "research", "one") < 0 && strstr(t.err.msg, "is starting") != NULL)
 		;
 	assert_non_null(strstr(t.err.msg, "ended by itself: no such card"));
-	rf_mps_mourned(t.m, RF_LIT("one"));
+	rf_mps_mourned(t.m, 0, RF_LIT("one"));
 	for (size_t i = 0; i < RF_COUNT(pauses); i++) {
-		does_not_join(0, "research", "one", RF_UNAVAILABLE,
-			      rf_fs_path(&t.arena, "it is started again in %d s", pauses[i]));
+		does_not_join(0, "research", "one", RF_UNAVAILABLE, PAUSED);
 		rf_clock_manual_advance(&t.clock, pauses[i] * 1000 - 1);
-		does_not_join(0, "research", "one", RF_UNAVAILABLE, "it is started again in 1 s");
+		does_not_join(0, "research", "one", RF_UNAVAILABLE, PAUSED); /* and in the same words */
 		rf_clock_manual_advance(&t.clock, 1);
 		while (!rf_mps_lost(t.m, RF_LIT("one"), &index)) /* it takes a moment to be started and to end */
 			rf_mps_tick(t.m);
-		rf_mps_mourned(t.m, RF_LIT("one"));
+		rf_mps_mourned(t.m, 0, RF_LIT("one"));
 	}
 	rf_mps_close(t.m);
 	open_with(STAND_IN);
@@ -332,8 +349,11 @@ static void pauses_grow_while_it_dies_at_once_and_begin_anew_when_it_lived(void 
 	rf_clock_manual_advance(&t.clock, 60000);
 	kill_daemon(0);
 	rf_mps_tick(t.m);
-	rf_mps_mourned(t.m, RF_LIT("one"));
-	does_not_join(0, "research", "one", RF_UNAVAILABLE, "it is started again in 1 s");
+	rf_mps_mourned(t.m, 0, RF_LIT("one"));
+	rf_clock_manual_advance(&t.clock, 999);
+	does_not_join(0, "research", "one", RF_UNAVAILABLE, "it is started again after a pause");
+	rf_clock_manual_advance(&t.clock, 1);
+	joins(0, "research", "one");
 }
 
 static void one_that_does_not_listen_is_killed_after_a_while(void **state RF_UNUSED)
@@ -352,6 +372,95 @@ static void one_that_does_not_listen_is_killed_after_a_while(void **state RF_UNU
 	assert_int_equal(rf_mps_leave(t.m, RF_LIT("one"), &t.err), 0);
 	assert_int_equal(rf_mps_started(pid), 0);
 	assert_true(nothing_is_left());
+}
+
+static void *wait_for_ever(void *ctx RF_UNUSED)
+{
+	while (true)
+		pause();
+	return NULL;
+}
+
+/* A process of several threads, the first of which ends when told to (by its input): no environment can be read of it
+ * then, though it is there. So is every process for a moment when it ends. */
+static int be_half_dead(void)
+{
+	pthread_t thread;
+	char c;
+
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL) != 0 || write(1, "+", 1) != 1 || read(0, &c, 1) != 0)
+		return 1;
+	syscall(SYS_exit, 0);
+	return 1;
+}
+
+static pid_t start_half_dead(int index, int *ret_tell)
+{
+	const char *env[] = { rf_fs_path(&t.arena, "CUDA_MPS_PIPE_DIRECTORY=%s/%d/pipe", at(""), index), NULL };
+	int in[2], out[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe(in) | pipe(out), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		close(in[1]);
+		execle("/proc/self/exe", "test_mps", "half-dead", (char *)NULL, (char *const *)(uintptr_t)env);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	assert_int_equal(read(out[0], &c, 1), 1);
+	close(out[0]);
+	*ret_tell = in[1];
+	return pid;
+}
+
+static void it_has_not_ended_while_a_process_of_it_is_ending(void **state RF_UNUSED)
+{
+	int tell;
+	pid_t daemon, server;
+
+	joins(0, "research", "one");
+	daemon = daemon_of(0);
+	server = start_half_dead(0, &tell);
+	assert_int_equal(processes(0), 2);
+	kill(daemon, SIGSTOP);
+	assert_int_equal(rf_mps_leave(t.m, RF_LIT("one"), &t.err), -RF_UNAVAILABLE);
+	close(tell);
+	while (rf_mps_env_has(server, rf_fs_path(&t.arena, "CUDA_MPS_PIPE_DIRECTORY=%s/0/pipe", at("")), false))
+		usleep(1000);
+	assert_true(rf_mps_started(server) != 0);
+	rf_clock_manual_advance(&t.clock, 3000);
+	assert_int_equal(rf_mps_leave(t.m, RF_LIT("one"), &t.err), -RF_UNAVAILABLE);
+	assert_int_equal(rf_mps_started(daemon), 0);
+	rf_mps_tick(t.m);
+	assert_true(rf_mps_has(t.m, 0, RF_LIT("one")));
+	does_not_join(0, "elsewhere", "two", RF_UNAVAILABLE, "just ending");
+	next_agent();
+	assert_int_equal(rf_mps_leave(t.m, RF_LIT("one"), &t.err), -RF_UNAVAILABLE);
+	kill(server, SIGKILL);
+	assert_int_equal(waitpid(server, NULL, 0), server);
+	assert_int_equal(rf_mps_leave(t.m, RF_LIT("one"), &t.err), 0);
+	assert_true(nothing_is_left());
+}
+
+static void nobody_waits_twice_for_the_same_daemon(void **state RF_UNUSED)
+{
+	const char *script = rf_fs_path(&t.arena, "%s/sleeps", t.dir);
+	int64_t before;
+
+	assert_int_equal(rf_fs_write(script, RF_LIT("#!/bin/sh\nexec sleep 600\n"), 0755, false, NULL), 0);
+	rf_mps_close(t.m);
+	open_with(script);
+	does_not_join(0, "research", "one", RF_UNAVAILABLE, "is starting");
+	rf_clock_manual_advance(&t.clock, 1000);
+	before = rf_mono_ns(rf_clock_system());
+	for (int i = 0; i < 20; i++)
+		does_not_join(0, "research", "two", RF_UNAVAILABLE, "is starting");
+	assert_true(rf_mono_ns(rf_clock_system()) - before < 5 * 1000000000LL); /* of 10 s */
 }
 
 static void who_comes_back_while_it_ends_gets_another(void **state RF_UNUSED)
@@ -394,7 +503,7 @@ static void a_full_log_does_not_keep_the_next_one_from_starting(void **state RF_
 	assert_true(system(rf_fs_path(&t.arena, "head -c 100M /dev/zero >%s 2>/dev/null", at("0/log/control.log"))) != 0);
 	kill_daemon(0);
 	rf_mps_tick(t.m);
-	rf_mps_mourned(t.m, RF_LIT("one"));
+	rf_mps_mourned(t.m, 0, RF_LIT("one"));
 	rf_clock_manual_advance(&t.clock, 1000);
 	joins(0, "research", "one");
 }
@@ -464,7 +573,7 @@ static void a_death_that_no_agent_saw_is_told_by_the_next(void **state RF_UNUSED
 	rf_mps_tick(t.m);
 	next_agent(); /* and again, before anybody was told */
 	assert_true(rf_mps_lost(t.m, RF_LIT("one"), &index));
-	rf_mps_mourned(t.m, RF_LIT("one"));
+	rf_mps_mourned(t.m, 0, RF_LIT("one"));
 	next_agent();
 	assert_false(rf_mps_lost(t.m, RF_LIT("one"), &index));
 }
@@ -480,11 +589,11 @@ static void who_is_not_wanted_any_more_leaves(void **state RF_UNUSED)
 	joins(0, "research", "two");
 	joins(1, "research", "two");
 	next_agent();
-	rf_mps_sweep(t.m, is_one, NULL);
+	sweep(is_one, 3);
 	assert_true(rf_mps_has(t.m, 0, RF_LIT("one")));
 	assert_false(rf_mps_has(t.m, 0, RF_LIT("two")));
 	assert_int_equal(processes(3), 0);
-	rf_mps_sweep(t.m, nobody, NULL);
+	sweep(nobody, 0);
 	assert_true(nothing_is_left());
 }
 
@@ -519,7 +628,7 @@ static void the_number_of_another_process_is_not_taken_for_the_daemon(void **sta
 	next_agent();
 	rf_mps_tick(t.m); /* and we live on */
 	assert_true(rf_mps_lost(t.m, RF_LIT("one"), &index));
-	rf_mps_mourned(t.m, RF_LIT("one"));
+	rf_mps_mourned(t.m, 0, RF_LIT("one"));
 }
 
 static void a_daemon_whose_number_was_not_written_down_is_replaced(void **state RF_UNUSED)
@@ -631,7 +740,23 @@ static void only_those_who_agreed_share_by_mps_and_only_in_such_a_pool(void **st
 	}
 }
 
-int main(void)
+static void a_question_without_an_answer_changes_nothing(void **state RF_UNUSED)
+{
+	for (int fails = 1; fails <= 2; fails++)
+		for (int before = 0; before <= 1; before++) {
+			struct api api = { "p", before ? "{'spec':{}}" : "{'spec':{'sharing':'mps'}}", NULL, fails };
+			struct rf_sharing_source source = { fake_get, &api };
+			struct rf_err err = RF_ERR_INIT;
+			bool mps = before;
+
+			assert_int_equal(rf_sharing_of_node(&source, RF_LIT("n"), &mps, &err), -RF_UNAVAILABLE);
+			assert_int_equal(mps, before);
+			assert_int_equal(rf_sharing_of_node(&source, RF_LIT("n"), &mps, &err), 0);
+			assert_int_equal(mps, !before);
+		}
+}
+
+int main(int argc, char **argv)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
@@ -645,6 +770,8 @@ int main(void)
 		TEST(a_death_is_told_to_all_owners_and_no_client_comes_before_it_was_heard),
 		TEST(pauses_grow_while_it_dies_at_once_and_begin_anew_when_it_lived),
 		TEST(one_that_does_not_listen_is_killed_after_a_while),
+		TEST(it_has_not_ended_while_a_process_of_it_is_ending),
+		TEST(nobody_waits_twice_for_the_same_daemon),
 		TEST(who_comes_back_while_it_ends_gets_another),
 		TEST(one_that_never_listens_is_given_up),
 		TEST(a_full_log_does_not_keep_the_next_one_from_starting),
@@ -657,8 +784,11 @@ int main(void)
 		TEST(a_daemon_whose_number_was_not_written_down_is_replaced),
 		TEST(only_what_was_started_for_it_is_ours),
 		cmocka_unit_test(only_those_who_agreed_share_by_mps_and_only_in_such_a_pool),
+		cmocka_unit_test(a_question_without_an_answer_changes_nothing),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "half-dead") == 0)
+		return be_half_dead();
 	if (geteuid() != 0) {
 		printf("1..1\nok 1 - # SKIP daemons have a tmpfs each, which needs root\n");
 		return 0;

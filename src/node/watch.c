@@ -172,10 +172,10 @@ void rf_agent_watch_mps(struct rf_agent *g)
 		struct rf_worker *w = s->value;
 		int index;
 
-		if (!rf_mps_lost(g->mps, rf_str(w->uid), &index))
-			continue;
-		end_clients(w, index);
-		rf_mps_mourned(g->mps, rf_str(w->uid));
+		while (rf_mps_lost(g->mps, rf_str(w->uid), &index)) {
+			end_clients(w, index);
+			rf_mps_mourned(g->mps, index, rf_str(w->uid));
+		}
 	}
 }
 

@@ -274,6 +274,13 @@ void rf_cdi_remove(const struct rf_plugin *p, struct rf_str id)
 		rf_warn("CDI spec: %s", err.msg);
 }
 
+bool rf_cdi_is_there(const struct rf_plugin *p, struct rf_str id)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+
+	return rf_fs_exists(spec_path(&a, p, id));
+}
+
 struct rf_str rf_cdi_id(struct rf_arena *a, const struct rf_held *h, const struct rf_held_box *box)
 {
 	return rf_arena_printf(a, "%s-%s", h->uid, box->name);

@@ -172,8 +172,9 @@ static void look_at(struct look *l, size_t position)
 			judge_pod(l, s->value, list, of, n);
 }
 
-/* Programs that are on the card now were clients of the daemon, or would wait for it in vain. */
-static void end_clients(struct look *l, const struct rf_held *h, size_t position)
+/* Programs that are on the card now were clients of the daemon, or came while there was none and share by time what
+ * was given by MPS. False: nobody knows who is on it. */
+static bool end_clients(struct look *l, const struct rf_held *h, size_t position)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_gpu_process *list;
@@ -182,10 +183,38 @@ static void end_clients(struct look *l, const struct rf_held *h, size_t position
 
 	snprintf(message, sizeof(message), "the MPS daemon of card gpu-%d has died, and what ran by it with it", l->index);
 	if (rf_gpu_processes(l->p->cards.gpu, position, &a, &list, &n, NULL) < 0)
-		return;
+		return false;
 	for (size_t i = 0; i < n; i++)
 		if (rf_procs_pod_of(list[i].pid, uid) > 0 && strcmp(uid, h->pod_uid) == 0)
 			end_process(l, h, list[i].pid, "MPSDaemonDied", message);
+	return true;
+}
+
+/* Until there is a daemon again: what the kubelet starts before would find none. */
+static void mourn(struct look *l, const struct rf_held *h, size_t position)
+{
+	struct rf_mps *m = l->p->mps;
+
+	l->index = rf_gpu_card(l->p->cards.gpu, position)->index;
+	if (!rf_mps_lost_on(m, l->index, rf_str(h->pod_uid)))
+		return;
+	if (end_clients(l, h, position) && rf_mps_is_up(m, l->index))
+		rf_mps_mourned(m, l->index, rf_str(h->pod_uid));
+}
+
+/* Containers may have been started as clients, and nobody knows of it any more. */
+static void note_missing(struct rf_plugin *p, const struct rf_held *h, size_t position)
+{
+	const struct rf_gpu_card *card = rf_gpu_card(p->cards.gpu, position);
+
+	for (size_t i = 0; i < h->n_boxes && !h->ending; i++) {
+		rf_auto(arena) a = RF_ARENA_INIT;
+		const struct rf_held_box *b = &h->boxes[i];
+
+		if (rf_held_by_mps(h, b) && b->grant.cards[0].index == card->index &&
+		    !rf_mps_has(p->mps, card->index, rf_str(h->pod_uid)) && rf_cdi_is_there(p, rf_cdi_id(&a, h, b)))
+			rf_mps_miss(p->mps, card, rf_str(h->domain), rf_str(h->pod_uid));
+	}
 }
 
 void rf_guard_mps(struct rf_plugin *p)
@@ -193,16 +222,11 @@ void rf_guard_mps(struct rf_plugin *p)
 	struct look l = { .p = p };
 
 	rf_mps_tick(p->mps);
-	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;) {
-		struct rf_held *h = s->value;
-
-		if (!rf_mps_lost(p->mps, rf_str(h->pod_uid), &l.index))
-			continue;
-		for (size_t i = 0; i < rf_gpu_count(p->cards.gpu); i++)
-			if (rf_gpu_card(p->cards.gpu, i)->index == l.index)
-				end_clients(&l, h, i);
-		rf_mps_mourned(p->mps, rf_str(h->pod_uid));
-	}
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&p->held, s)) != NULL;)
+		for (size_t i = 0; i < rf_gpu_count(p->cards.gpu); i++) {
+			note_missing(p, s->value, i);
+			mourn(&l, s->value, i);
+		}
 }
 
 void rf_guard_look(struct rf_plugin *p)

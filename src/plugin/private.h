@@ -146,6 +146,7 @@ int rf_cdi_edits(struct rf_arena *a, const struct rf_plugin *p, const struct rf_
 int rf_cdi_write(const struct rf_plugin *p, struct rf_str id, const struct rf_json *edits,
 		 struct rf_err *err);
 void rf_cdi_remove(const struct rf_plugin *p, struct rf_str id);
+bool rf_cdi_is_there(const struct rf_plugin *p, struct rf_str id);
 /* The id of a container's device when it comes by way of DRA. */
 struct rf_str rf_cdi_id(struct rf_arena *a, const struct rf_held *h, const struct rf_held_box *box);
 /* Removes specs that belong to no promise and no prepared claim. */

@@ -1,5 +1,7 @@
 /* Shares by MPS, by way of the kubelet: one daemon per card and trust domain, of which containers see one socket; it
  * comes and goes with the pods, whichever agent is there. */
+#include <sys/mount.h>
+
 #define STAGE_CARDS "2xH200"
 #include "plugin/test_stage.h"
 
@@ -66,7 +68,7 @@ static pid_t daemon_of(int card)
 
 static size_t processes_of(int card)
 {
-	return rf_mps_kill_all(rf_fs_path(&t.arena, "CUDA_MPS_PIPE_DIRECTORY=%s/pipe", home(card)), 0);
+	return rf_mps_kill_all(rf_fs_path(&t.arena, "CUDA_MPS_PIPE_DIRECTORY=%s/pipe", home(card)), 0, NULL);
 }
 
 static bool nothing_is_left(void)
@@ -258,6 +260,68 @@ static void what_ran_by_a_daemon_that_died_is_ended_and_another_is_started(void 
 	end_pod(one);
 }
 
+static bool was_told(const struct rf_json *pod, const char *reason)
+{
+	struct rf_json *list = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(rf_kube_get(t.w.admin, &t.arena, RF_LIT("/api/v1/namespaces/team-a/events"), &list, &err), err);
+	list = rf_json_at(list, "items");
+	for (size_t i = 0; i < rf_json_len(list); i++)
+		if (rf_str_is(rf_json_str_at(rf_json_item(list, i), "reason"), reason) &&
+		    rf_str_eq(rf_json_str_at(rf_json_item(list, i), "involvedObject", "uid"), rf_kube_uid(pod)))
+			return true;
+	return false;
+}
+
+/* As a container that the kubelet starts again at once. */
+static void what_comes_while_there_is_no_daemon_is_ended_too(void **state RF_UNUSED)
+{
+	struct rf_json *one = place("alone", &SHARE("gpu-0", "4Gi"), 1);
+	const char *shown = rf_fs_path(&t.arena, "%s/client/control", home(0)), *pipe = rf_fs_path(&t.arena, "%s/pipe", home(0));
+	pid_t pid, client;
+
+	prepare(one);
+	pid = daemon_of(0);
+	assert_int_equal(mount("none", pipe, "tmpfs", 0, NULL), 0); /* no other can be started */
+	kill(pid, SIGKILL);
+	WAIT_FOR(!rf_fs_exists(shown));
+	assert_false(was_told(one, "MPSDaemonDied")); /* nobody was on the card */
+	client = use_card("0", "1Mi", uid_of(one));
+	WAIT_FOR(was_killed(client));
+	end_process(client);
+	WAIT_FOR(was_told(one, "MPSDaemonDied"));
+	assert_int_equal(umount2(pipe, MNT_DETACH), 0);
+	WAIT_FOR(daemon_of(0) > 0 && rf_fs_exists(shown));
+	prepare(one);
+	unprepare(one);
+	assert_true(nothing_is_left());
+	end_pod(one);
+}
+
+static void a_client_of_whom_nothing_is_written_is_ended(void **state RF_UNUSED)
+{
+	struct rf_json *one = place("unknown", &SHARE("gpu-0", "4Gi"), 1);
+	pid_t pid, client;
+
+	prepare(one);
+	pid = daemon_of(0);
+	kill_agent();
+	assert_int_equal(rf_fs_write(at("data/mps/gpu-0.json"), RF_LIT("{"), 0600, false, NULL), 0);
+	client = use_card("0", "1Mi", uid_of(one));
+	WAIT_FOR(card_has(0, 1));
+	start_agent("tick");
+	wait_for_agent();
+	WAIT_FOR(was_killed(client));
+	end_process(client);
+	WAIT_FOR(daemon_of(0) > 0 && daemon_of(0) != pid); /* for what is started next, without being asked */
+	prepare(one);
+	assert_true(is_client(one));
+	unprepare(one);
+	assert_true(nothing_is_left());
+	end_pod(one);
+}
+
 static void a_pod_that_is_gone_takes_its_daemon_along(void **state RF_UNUSED)
 {
 	struct rf_json *one = place("one", &SHARE("gpu-0", "1Gi"), 1);
@@ -338,6 +402,8 @@ int main(int argc, char **argv)
 		MPS_TEST(the_daemon_outlives_the_agent_and_what_was_decided_holds),
 		MPS_TEST(the_server_of_the_daemon_is_no_stranger_among_shares),
 		MPS_TEST(what_ran_by_a_daemon_that_died_is_ended_and_another_is_started),
+		MPS_TEST(what_comes_while_there_is_no_daemon_is_ended_too),
+		MPS_TEST(a_client_of_whom_nothing_is_written_is_ended),
 		MPS_TEST(a_pod_that_is_gone_takes_its_daemon_along),
 		MPS_TEST(an_agent_may_die_at_any_step_and_leaves_no_daemon),
 	};
