@@ -302,6 +302,17 @@ static int find_model(const struct rf_core *c, const char *name)
 	return -1;
 }
 
+int co_first_model(const struct rf_core *c, uint64_t models)
+{
+	int first = -1;
+
+	for (int m = 0; m < (int)c->n_models; m++) {
+		if ((models >> m & 1) && (first < 0 || strcmp(c->models[m].name, c->models[first].name) < 0))
+			first = m;
+	}
+	return first;
+}
+
 /* name: canonical. More models than can be counted are counted as the last one. */
 static uint8_t add_model(struct rf_core *c, const char *name, const struct rf_gpu_model *gpu)
 {

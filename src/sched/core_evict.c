@@ -307,7 +307,7 @@ static bool enough_stay(const struct co_group *g)
 /* Others of its gang were told to go, and what is left of it is of no use. */
 static bool must_go(const struct co_pod *p)
 {
-	return p->whole && p->group != NULL && p->group->going > 0 && !enough_stay(p->group);
+	return p->whole && p->group != NULL && p->group->known && p->group->going > 0 && !enough_stay(p->group);
 }
 
 static void stays(struct rf_core *c, struct co_pod *p)
@@ -922,8 +922,8 @@ static bool find_plan_of_models(struct rf_core *c, struct co_work *w, struct co_
 		return false;
 	if (models_suffice(c, w, &p->plan))
 		return true;
-	for (size_t m = 0; m < c->n_models; m++) {
-		if ((models >> m & 1) && find_plan(c, w, UINT64_C(1) << m, p) && models_suffice(c, w, &p->plan))
+	for (int m; (m = co_first_model(c, models)) >= 0; models &= ~(UINT64_C(1) << m)) {
+		if (find_plan(c, w, UINT64_C(1) << m, p) && models_suffice(c, w, &p->plan))
 			return true;
 	}
 	return false;
@@ -963,6 +963,8 @@ static bool plan_for(struct rf_core *c, struct co_work *w)
 
 	w->planned = c->news + 1;
 	p->work = w;
+	for (size_t i = 0; i < c->dirty_groups.n; i++)
+		co_group_rejoin(c, c->dirty_groups.at[i]);
 	/* On top of the plans that are open: their victims' places are taken. */
 	count_flight(c);
 	mark = rf_fleet_mark(c->fleet);
@@ -1113,11 +1115,43 @@ void co_evict_again(struct rf_core *c, struct co_pod *p)
 	}
 }
 
+static bool is_planned(const struct rf_core *c, const struct co_pod *p)
+{
+	for (size_t i = 0; i < c->plans.n; i++) {
+		for (size_t k = 0; k < c->plans.at[i]->plan.n; k++) {
+			if (c->plans.at[i]->plan.go[k]->user == p)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Its PodGroup is gone: who was to go only because others went stays, unless that was said already. */
+void co_evict_none(struct rf_core *c, struct co_group *g)
+{
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (!p->whole || p->todo != CO_EVICT || is_planned(c, p))
+			continue;
+		stays(c, p);
+		co_todo(c, p, CO_NOTHING);
+	}
+}
+
+/* With who came since then and ended by itself: with that it was a gang again, and who ends ends nobody else. */
+static bool were_enough(const struct co_group *g)
+{
+	int64_t n = 0;
+
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
+		n += p->ended ? !p->deleting && p->started > g->ending : p->state == CO_BOUND && !co_leaves(p);
+	return n >= g->min;
+}
+
 /* Those that were bound when it was decided. Who came late and was within its own minimum run time then was not meant. */
 void co_evict_rest(struct rf_core *c, struct co_group *g)
 {
 	g->bereft = false;
-	if (enough_stay(g))
+	if (enough_stay(g) || were_enough(g))
 		return; /* none went, or they came back */
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
 		if (p->state != CO_BOUND || co_leaves(p) || p->started > g->ending || p->started + co_min_run(p) > g->ending ||

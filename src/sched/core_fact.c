@@ -158,6 +158,7 @@ void rf_core_del_node(struct rf_core *c, struct rf_str name)
 	if (n->n_holds == 0)
 		n->handle = RF_FLEET_NONE;
 	c->capacity_stale = true;
+	c->freed |= CO_NEIGHBOURS; /* with it a domain may be gone, to spread over or to stay away from */
 	co_tick(c);
 	free_node(c, n);
 }
@@ -408,6 +409,14 @@ static uint64_t gone_and_held(struct rf_core *c, const struct co_node *n, int64_
 			count_held(c, n, &k->grants[i], sum);
 		}
 	}
+	for (const struct co_pod *p = n->there ? NULL : n->pods_here; p != NULL; p = p->seat_next) {
+		size_t n_grants = 0;
+		uint32_t node;
+		const struct rf_fleet_grant *g = p->assumed_cards ? rf_fleet_hold(c->fleet, p->hold, &node, &n_grants) : NULL;
+
+		for (size_t i = 0; g != NULL && i < n_grants; i++) /* decided, and nobody told of its claim yet */
+			held |= g[i].card < 64 ? UINT64_C(1) << g[i].card : 0;
+	}
 	return held;
 }
 
@@ -421,7 +430,7 @@ void co_capacity(struct rf_core *c)
 	c->capacity_stale = false;
 	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
 		const struct co_node *n = m->value;
-		uint64_t held = n->claims_here != NULL ? gone_and_held(c, n, sum) : 0;
+		uint64_t held = n->claims_here != NULL || !n->there ? gone_and_held(c, n, sum) : 0;
 
 		for (size_t i = 0; i < n->n_slots; i++) {
 			if ((n->there && n->slots[i].there) || (held >> i & 1))

@@ -201,6 +201,17 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 		let_leave(c, w);
 }
 
+/* What was planned with some of them was dropped, so that these are its members again: in the books, too, before anything
+ * else is planned. */
+void co_group_rejoin(struct rf_core *c, struct co_group *g)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct roll r = { .n = 0 };
+
+	call_roll(g, &a, &r);
+	charge_members(c, g, &r, &a);
+}
+
 /* --- what waits ------------------------------------------------------------------------------- */
 
 static void bar_ready(struct rf_core *c, const struct roll *r, enum co_bar bar)
@@ -434,6 +445,7 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 		g->ending = 0;
 	}
 	if (!g->known) {
+		co_evict_none(c, g);
 		drop_work(c, g);
 		bar_ready(c, &r, CO_BAR_GROUP);
 		g->broken_ms = 0;

@@ -362,8 +362,8 @@ static enum outcome attempt_each(struct rf_core *c, struct co_work *w, int64_t m
 {
 	enum outcome o = attempt(c, w, members, models);
 
-	for (size_t m = 0; o == NO_QUOTA && m < c->n_models; m++) {
-		if ((models >> m & 1) && attempt(c, w, members, UINT64_C(1) << m) == STARTED)
+	for (int m; o == NO_QUOTA && (m = co_first_model(c, models)) >= 0; models &= ~(UINT64_C(1) << m)) {
+		if (attempt(c, w, members, UINT64_C(1) << m) == STARTED)
 			return STARTED;
 	}
 	return o;

@@ -451,6 +451,8 @@ int co_resource(struct rf_core *c, struct rf_str name, int64_t *ret, struct rf_e
 int64_t co_profile(struct rf_core *c, struct rf_str name); /* its resource; -1: no card has it */
 /* The index of a profile in a model's table; -1: it has none of that name. */
 int co_profile_of(const struct rf_core *c, unsigned model, struct rf_str name);
+/* Of these models the first by name, whatever order they were heard of in; -1: there is none. */
+int co_first_model(const struct rf_core *c, uint64_t models);
 uint64_t co_number(struct rf_str uid); /* in the order of uids, as far as 64 bits go */
 void co_tick(struct rf_core *c);
 
@@ -554,6 +556,7 @@ void co_wake(struct rf_core *c);			/* what time alone changes */
 /* --- core_group.c ----------------------------------------------------------------------------- */
 
 void co_group_settle(struct rf_core *c, struct co_group *g);
+void co_group_rejoin(struct rf_core *c, struct co_group *g);
 bool co_before(const struct co_pod *a, const struct co_pod *b); /* priority, creation, uid */
 
 /* --- core_place.c ----------------------------------------------------------------------------- */
@@ -613,6 +616,7 @@ bool co_plan_failed(struct rf_core *c, struct co_work *w);	 /* it was refused al
 void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
 void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
 void co_evict_rest(struct rf_core *c, struct co_group *g); /* as was decided before a restart */
+void co_evict_none(struct rf_core *c, struct co_group *g);
 bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
 struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
 

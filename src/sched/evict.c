@@ -12,6 +12,7 @@
 #define DOMAINS_MAX 8	/* domains tried */
 #define ALL_MAX 512	/* with more units, taking everything is not tried */
 #define PROOFS_MAX 5000 /* of one plan */
+#define SPARED_MAX 8	/* works left out in turn, because they would be within their guarantee */
 
 /* LOST: goes, nobody knows when (a claim on a node that is gone). Its queue is judged without it, and nothing counts on it. */
 enum { LEAVING = 1, RECLAIM = 2, PRIORITY = 4, LOST = 8 };
@@ -40,6 +41,7 @@ struct unit {
 	uint32_t tier;
 	uint8_t kind;
 	bool gone;
+	bool spared; /* is not to go in this attempt */
 };
 
 struct cost { /* compared in this order */
@@ -85,6 +87,7 @@ struct search {
 	size_t n_staying; /* units that leave anyway and are in place */
 	size_t proofs;
 	bool unsure; /* something stays only because it was not found to be superfluous */
+	bool strict; /* what fits must be within nobody's guarantee */
 };
 
 /* --- the bound -------------------------------------------------------------------------------- */
@@ -218,7 +221,7 @@ static void put_all_back(struct search *s)
 
 static bool usable(const struct search *s, const struct unit *u)
 {
-	return !u->gone && (u->kind & s->kinds) != 0;
+	return !u->gone && !u->spared && (u->kind & s->kinds) != 0;
 }
 
 /* In the books only: those that leave anyway and are in place. */
@@ -352,11 +355,48 @@ static bool could_fit(const struct search *s)
 	return s->n_roomy > 0 && rf_takes_enough(s->takes);
 }
 
+/* So many members of this unit's work go, in units from this one on. */
+static uint32_t go_of(const struct search *s, size_t unit, size_t *ret_next)
+{
+	uint32_t n = 0;
+	size_t i = unit;
+
+	for (; i < s->units.n && s->units.at[i].take == s->units.at[unit].take; i++)
+		n += s->units.at[i].gone && s->units.at[i].kind == RECLAIM ? s->units.at[i].charged : 0;
+	*ret_next = i;
+	return n;
+}
+
+/* Of all that go, one that would be within its queue's guarantee were only the others gone; or s->units.n. That there is an
+ * order in which each is over it when its turn comes is not enough: what is small goes first then, and the last, which is
+ * larger than what the queue is over by, takes what is left of the guarantee. Who waits for that would take it back from who
+ * borrowed on top of what it had claimed, in the same way, and so on without end. */
+static size_t one_within(struct search *s)
+{
+	size_t found = s->units.n, next;
+
+	charge_leaving(s, true);
+	for (size_t i = 0; i < s->units.n && found == s->units.n; i = next) {
+		uint32_t n = go_of(s, i, &next), take = s->units.at[i].take;
+
+		if (n == 0)
+			continue;
+		rf_takes_back(s->takes, take, n);
+		if (!rf_takes_may(s->takes, take, n))
+			found = i;
+		rf_takes_take(s->takes, take, n);
+	}
+	charge_leaving(s, false);
+	return found;
+}
+
 static bool fits(struct search *s)
 {
 	if (!could_fit(s) || s->proofs >= PROOFS_MAX)
 		return false;
 	s->proofs++;
+	if (s->strict && one_within(s) < s->units.n)
+		return false;
 	return try_gang(s->f, &s->gang, s->places, s->holds);
 }
 
@@ -974,7 +1014,7 @@ static bool try_hard(struct search *s)
 		return fits(s);
 	}
 	for (uint32_t i = 0; i < s->units.n; i++)
-		if (s->units.at[i].kind & (s->kinds | LEAVING))
+		if ((s->units.at[i].kind & (s->kinds | LEAVING)) && !s->units.at[i].spared)
 			units[n++] = i;
 	return try_all(s, units, n);
 }
@@ -1005,14 +1045,11 @@ static size_t count_gone(const struct search *s)
 	return n;
 }
 
-/* Leaves gone what has to go. */
-static bool attempt(struct search *s, unsigned kinds)
+static bool attempt_once(struct search *s)
 {
 	bool ok;
 
-	s->kinds = kinds;
 	s->unsure = false;
-	s->proofs = 0;
 	put_all_back(s);
 	for (uint32_t i = 0; i < s->units.n; i++)
 		if (s->units.at[i].kind == LEAVING)
@@ -1035,6 +1072,36 @@ static bool attempt(struct search *s, unsigned kinds)
 	if (s->unsure && count_gone(s) <= EXHAUSTIVE)
 		ok = try_all_gone(s);
 	return ok && count_gone(s) > 0;
+}
+
+static void spare(struct search *s, size_t unit, bool spared)
+{
+	for (size_t i = unit; i < s->units.n && s->units.at[i].take == s->units.at[unit].take; i++)
+		s->units.at[i].spared = spared;
+}
+
+/* Leaves gone what has to go. */
+static bool attempt(struct search *s, unsigned kinds)
+{
+	size_t bad[SPARED_MAX], n = 0, found = 0;
+	bool ok;
+
+	s->kinds = kinds;
+	s->proofs = 0;
+	while ((ok = attempt_once(s)) && (found = one_within(s)) < s->units.n && n < SPARED_MAX) {
+		bad[n++] = found;
+		put_all_back(s);
+		spare(s, found, true);
+	}
+	ok = ok && found == s->units.n;
+	for (size_t i = 0; i < n; i++)
+		spare(s, bad[i], false);
+	if (ok || n == 0 || count_usable(s) > EXHAUSTIVE)
+		return ok;
+	s->strict = true;
+	ok = attempt_once(s);
+	s->strict = false;
+	return ok;
 }
 
 /* --- setting up ---------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* evict: what has to go so that a waiting workload can be placed, with proof: the plan that is returned was
  * carried out on the fleet by the very function that will place it (gang.h), and undone. Minimal: none of its
- * victims can be left out. Never: work within its guarantee, pinned work, work within its minimum run time, a
- * gang below its minimum (it goes as a whole then), pods whose disruption budget is used up.
+ * victims can be left out. Never: work within its guarantee, or that would be were only the plan's other victims
+ * gone, pinned work, work within its minimum run time, a gang below its minimum (it goes as a whole then), pods whose
+ * disruption budget is used up.
  *
  * Two claims: reclaim (another queue's work over its guarantee or fair share, queue.h) and priority (work of
  * the same leaf queue with a lower priority). */

@@ -344,7 +344,7 @@ void rf_queue_view(struct rf_queues *qs, const struct rf_queue *q, int64_t resou
 struct rf_str rf_queue_name(const struct rf_queue *q);
 struct rf_str rf_queue_path(struct rf_arena *a, const struct rf_queue *q); /* "org/team/tenant" */
 /* Usage that counts now: 2^32 is the whole cluster, times milliseconds, decayed. */
-uint64_t rf_queue_usage(struct rf_queues *qs, struct rf_queue *q, int64_t now);
+uint64_t rf_queue_usage(const struct rf_queues *qs, const struct rf_queue *q, int64_t now);
 
 struct rf_workload_view {
 	uint64_t id;
@@ -364,7 +364,7 @@ int rf_queues_recount(struct rf_queues *qs, int64_t now, struct rf_err *err);
 
 /* The ledger of past usage as text, sorted by name, and back. An import replaces what is known of the
  * queues it names; those not made yet get theirs when they are. */
-void rf_queues_export(struct rf_queues *qs, int64_t now, struct rf_buf *ret);
+void rf_queues_export(const struct rf_queues *qs, int64_t now, struct rf_buf *ret);
 int rf_queues_import(struct rf_queues *qs, struct rf_str text, int64_t now, struct rf_err *err);
 
 /* 0.5^(dt/half_life) with 63 bits behind the point. */

@@ -90,7 +90,7 @@ void rf_order_keys(struct rf_queues *qs, struct rf_queue *q)
 
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf)
 {
-	if (qs->stale)
+	if (qs->stale || qs->unordered)
 		return; /* queues came, went or moved: all of them are put in order when that is settled */
 	for (struct rf_queue *q = leaf; q != NULL; q = q->parent) {
 		q->vain_at = 0;

@@ -185,6 +185,7 @@ struct rf_queues {
 	size_t n_works;
 	size_t deep; /* RF_QUEUE_TRIES, or less in tests */
 	bool stale;  /* guarantees, keys and heaps are to be made anew */
+	bool unordered; /* keys and heaps are */
 	bool fair_stale;
 	int64_t refreshed;
 	bool settled; /* nothing that is ready may run, but perhaps in fresh */
@@ -233,6 +234,8 @@ static inline uint64_t rf_shape_mask(const struct rf_shape *s)
 
 /* queue_tree.c */
 void rf_queues_settle_tree(struct rf_queues *qs, int64_t now); /* if stale */
+/* The amounts only, for who just looks: who comes first is as it would be had nobody looked. */
+void rf_queues_settle_amounts(struct rf_queues *qs);
 
 /* queue_charge.c */
 void rf_charge_shift(struct rf_shape *s, int64_t members); /* books only; negative: gives back */

@@ -86,13 +86,17 @@ static rf_u128 later(const struct rf_queues *qs, rf_u128 past, uint64_t rate, in
 	return scale(past, f) + ran * rate;
 }
 
+static rf_u128 past_at(const struct rf_queues *qs, const struct rf_queue *q, int64_t now)
+{
+	if (now <= q->past_ms || (q->past == 0 && q->rate == 0))
+		return q->past;
+	return later(qs, q->past, q->rate, now - q->past_ms);
+}
+
 void rf_ledger_to(const struct rf_queues *qs, struct rf_queue *q, int64_t now)
 {
-	if (now <= q->past_ms)
-		return;
-	if (q->past != 0 || q->rate != 0)
-		q->past = later(qs, q->past, q->rate, now - q->past_ms);
-	q->past_ms = now;
+	q->past = past_at(qs, q, now);
+	q->past_ms = RF_MAX(q->past_ms, now);
 }
 
 rf_u128 rf_ledger_key(const struct rf_queues *qs, const struct rf_queue *q)
@@ -172,12 +176,11 @@ void rf_ledger_defaults(struct rf_queues_config *c)
 	c->owed_ms = c->owed_ms > 0 ? c->owed_ms : OWED_MS;
 }
 
-uint64_t rf_queue_usage(struct rf_queues *qs, struct rf_queue *q, int64_t now)
+/* Looking changes nothing, here and below: who comes next does not depend on who looked, and when. */
+uint64_t rf_queue_usage(const struct rf_queues *qs, const struct rf_queue *q, int64_t now)
 {
-	rf_u128 n;
+	rf_u128 n = past_at(qs, q, now) >> 20;
 
-	rf_ledger_to(qs, q, now);
-	n = q->past >> 20;
 	return n > UINT64_MAX ? UINT64_MAX : (uint64_t)n;
 }
 
@@ -247,15 +250,14 @@ static int by_name(const void *a, const void *b)
 	return rf_str_cmp(((const struct line *)a)->name, ((const struct line *)b)->name);
 }
 
-void rf_queues_export(struct rf_queues *qs, int64_t now, struct rf_buf *ret)
+void rf_queues_export(const struct rf_queues *qs, int64_t now, struct rf_buf *ret)
 {
 	RF_VEC(struct line) lines = RF_VEC_INIT;
 
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->names, s)) != NULL;) {
-		struct rf_queue *q = s->value;
+		const struct rf_queue *q = s->value;
 
-		rf_ledger_to(qs, q, now);
-		rf_vec_push(&lines, ((struct line){ rf_str(q->name), q->past }));
+		rf_vec_push(&lines, ((struct line){ rf_str(q->name), past_at(qs, q, now) }));
 	}
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->gone, s)) != NULL;) {
 		struct rf_past *p = s->value;

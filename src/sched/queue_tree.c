@@ -494,13 +494,10 @@ static void reorder(struct rf_queues *qs, int64_t now)
 	qs->fresh = NULL;
 }
 
-void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
+void rf_queues_settle_amounts(struct rf_queues *qs)
 {
-	if (!qs->stale) {
-		if (now - qs->refreshed >= qs->c.refresh_ms)
-			reorder(qs, now);
+	if (!qs->stale)
 		return;
-	}
 	list_tree(qs);
 	for (size_t i = qs->order.n; i-- > 0;)
 		sum_up(qs, qs->order.at[i]);
@@ -515,9 +512,21 @@ void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
 	for (size_t i = qs->order.n; i-- > 0;)
 		foot_up(qs, qs->order.at[i]);
 	qs->stale = false;
+	qs->unordered = true;
 	qs->fair_stale = true;
 	qs->news++;
 	rf_order_wake_all(qs);
+}
+
+void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
+{
+	rf_queues_settle_amounts(qs);
+	if (!qs->unordered) {
+		if (now - qs->refreshed >= qs->c.refresh_ms)
+			reorder(qs, now);
+		return;
+	}
+	qs->unordered = false;
 	reorder(qs, now);
 	for (size_t i = qs->order.n; i-- > 0;)
 		rf_order_least(qs, qs->order.at[i]);
@@ -583,7 +592,8 @@ static int recount_one(struct rf_queues *qs, struct rf_queue *q, struct rf_err *
 
 int rf_queues_recount(struct rf_queues *qs, int64_t now, struct rf_err *err)
 {
-	rf_queues_settle_tree(qs, now);
+	(void)now;
+	rf_queues_settle_amounts(qs);
 	for (size_t i = qs->order.n; i-- > 0;) {
 		if (recount_one(qs, qs->order.at[i], err) < 0)
 			return -err->code;
@@ -599,7 +609,8 @@ void rf_queue_view(struct rf_queues *qs, const struct rf_queue *q, int64_t resou
 	if (q == NULL)
 		q = qs->root;
 	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
-	rf_queues_settle_tree(qs, now);
+	(void)now;
+	rf_queues_settle_amounts(qs);
 	rf_share_fill(qs);
 	*ret = (struct rf_queue_view){
 		.used = q->v[RF_V_USED][resource],

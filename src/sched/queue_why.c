@@ -77,7 +77,7 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 	const struct rf_shape *s = w->shape;
 	const struct rf_reservation *v;
 
-	rf_queues_settle_tree(qs, now);
+	rf_queues_settle_amounts(qs);
 	*ret = (struct rf_why){ .kind = RF_WHY_RUNNING, .resource = -1 };
 	if (w->members > 0)
 		return;

@@ -665,6 +665,41 @@ static void test_woken_when_a_neighbour_comes(void **state)
 	end(&w);
 }
 
+/* Spread over two zones it has to go to the empty one, which is cordoned. When that zone goes there is one left. */
+static void test_woken_when_a_domain_goes(void **state)
+{
+	struct rf_str web = RF_LIT("web");
+	struct rf_sched_pair label = { RF_LIT("app"), RF_LIT("web") };
+	struct rf_sched_match match = { RF_LIT("app"), RF_SCHED_IN, &web, 1 };
+	struct rf_sched_spread spread = { .topology = RF_LIT("zone"), .max_skew = 1, .labels = { &match, 1, 0 } };
+	struct rf_sched_pair west = { RF_LIT("zone"), RF_LIT("west") };
+	struct rf_sched_node n1 = { .name = RF_LIT("n1"), .cpu_milli = 64000, .memory = 512 * GI, .pods = 110,
+				    .ready = true, .cordoned = true, .labels = &west, .n_labels = 1 };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	zone(&w, "n0", "east");
+	rf_core_put_node(w.c, &n1);
+	for (int i = 0; i < 2; i++) {
+		struct rf_sched_pod p = pod(&w, i == 0 ? "first" : "second", "a", 0);
+
+		p.labels = &label;
+		p.n_labels = 1;
+		p.spreads = &spread;
+		p.n_spreads = 1;
+		put(&w, &p);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), i == 0);
+	}
+	rf_core_del_node(w.c, RF_LIT("n1"));
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "second"));
+	assert_true(rf_str_is(of(&w, RF_CORE_BIND, "second")->node, "n0"));
+	end(&w);
+}
+
 static void test_reason_told_again_when_it_is_another(void **state)
 {
 	struct world w;
@@ -2583,6 +2618,99 @@ static void test_looking_changes_no_order(void **state)
 	}
 }
 
+/* It could not be carried out, and its pod is gone. */
+static void undecide(struct world *w, const char *uid)
+{
+	rf_core_failed(w->c, rf_str(uid), RF_LIT("gone"), w->now);
+	rf_core_del_pod(w->c, rf_str(uid), w->now);
+}
+
+static void look_at_books(struct world *w)
+{
+	struct rf_queues *qs = rf_core_queues(w->c);
+	rf_auto(buf) ledger = RF_BUF_INIT;
+	struct rf_queue_view v;
+
+	rf_core_export(w->c, w->now, &ledger);
+	assert_true(rf_queue_usage(qs, rf_queues_find(qs, RF_LIT("b")), w->now) > 0);
+	rf_queue_view(qs, rf_queues_find(qs, RF_LIT("b")), 0, w->now, &v);
+	assert_int_equal(v.used, 2);
+}
+
+/* What queues have used is reckoned up when their work changes: a's a moment ago, b's not. That somebody has looked at
+ * b's meanwhile is no change. */
+static void test_looking_changes_no_turn(void **state)
+{
+	(void)state;
+	for (int looks = 0; looks < 2; looks++) {
+		struct rf_core_config config;
+		struct world w;
+
+		rf_core_config_default(&config);
+		config.entry_ms = 0;
+		begin_with(&w, &config);
+		cluster(&w, 1, 4);
+		tenant(&w, "c", RF_ISOLATION_GPU, 1000);
+		put_pod(&w, "a1", "a", 1);
+		put_pod(&w, "b1", "b", 2);
+		put_pod(&w, "c1", "c", 1);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 3);
+		put_pod(&w, "a2", "a", 1);
+		put_pod(&w, "b2", "b", 1);
+		decide(&w);
+		w.now += 500;
+		put_pod(&w, "a3", "a", 0);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 1);
+		if (looks)
+			look_at_books(&w);
+		put_pod(&w, "b3", "b", 1);
+		undecide(&w, "c1");
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 1);
+		assert_non_null(of(&w, RF_CORE_BIND, "b2"));
+		end(&w);
+	}
+}
+
+/* All are put in order anew once a second. That somebody looked half a second ago does not put it off. */
+static void test_looking_puts_nothing_off(void **state)
+{
+	(void)state;
+	for (int looks = 0; looks < 2; looks++) {
+		struct rf_core_config config;
+		struct world w;
+
+		rf_core_config_default(&config);
+		config.entry_ms = 0;
+		begin_with(&w, &config);
+		cluster(&w, 1, 4);
+		tenant(&w, "c", RF_ISOLATION_GPU, 1000);
+		put_pod(&w, "a1", "a", 3);
+		decide(&w);
+		w.now += 500;
+		undecide(&w, "a1"); /* three cards for half a second: b has had as much in 750 ms */
+		put_pod(&w, "b1", "b", 2);
+		put_pod(&w, "c1", "c", 2);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 2);
+		put_pod(&w, "a2", "a", 1);
+		put_pod(&w, "b2", "b", 2);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 0);
+		w.now += 500;
+		if (looks)
+			look_at_books(&w);
+		w.now += 500;
+		undecide(&w, "c1");
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 1);
+		assert_non_null(of(&w, RF_CORE_BIND, "a2"));
+		end(&w);
+	}
+}
+
 /* --- what there is ------------------------------------------------------------------------------ */
 
 static int64_t capacity(struct world *w, const char *resource)
@@ -2795,6 +2923,7 @@ int main(void)
 		cmocka_unit_test(test_reasons_name_no_stranger),
 		cmocka_unit_test(test_woken_when_something_changes),
 		cmocka_unit_test(test_woken_when_a_neighbour_comes),
+		cmocka_unit_test(test_woken_when_a_domain_goes),
 		cmocka_unit_test(test_reason_told_again_when_it_is_another),
 		cmocka_unit_test(test_reason_told_again_while_others_are_placed),
 		cmocka_unit_test(test_a_missing_resource_is_named),
@@ -2862,6 +2991,8 @@ int main(void)
 		cmocka_unit_test(test_no_plan_for_a_model_that_is_not_here),
 		cmocka_unit_test(test_tries_are_bounded),
 		cmocka_unit_test(test_looking_changes_no_order),
+		cmocka_unit_test(test_looking_changes_no_turn),
+		cmocka_unit_test(test_looking_puts_nothing_off),
 		cmocka_unit_test(test_most_does_not_cut_a_commit),
 		cmocka_unit_test(test_nothing_changed_nothing_done),
 		cmocka_unit_test(test_log),

@@ -338,6 +338,7 @@ size_t world_decided(struct world *w, size_t most, bool *ok)
 	}
 	if (*ok && n < most)
 		*ok = gangs_kept(w);
+	ref_gangs_again(w);
 	return n;
 }
 

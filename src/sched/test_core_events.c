@@ -544,6 +544,24 @@ static bool apply(struct world *w, const struct event *e)
 	return true;
 }
 
+/* At what settles nothing: the twin is not looked at, and is to decide the same. */
+static void look_at_books(struct world *w)
+{
+	struct rf_queues *qs = rf_core_queues(w->core);
+	rf_auto(buf) ledger = RF_BUF_INIT;
+
+	rf_core_export(w->core, w->now, &ledger);
+	for (int q = 0; q < QUEUES; q++) {
+		struct rf_queue *at = rf_queues_find(qs, rf_str(queue_names[q]));
+		struct rf_queue_view v;
+
+		if (at == NULL)
+			continue;
+		rf_queue_view(qs, at, 0, w->now, &v);
+		(void)rf_queue_usage(qs, at, w->now);
+	}
+}
+
 bool world_event(struct world *w, const struct event *e)
 {
 	struct rf_err err = RF_ERR_INIT;
@@ -557,6 +575,7 @@ bool world_event(struct world *w, const struct event *e)
 		CHECK(w, rf_core_audit(w->core, w->now, &err) == 0, "I4 audit: %s", err.msg);
 		if (w->twin != NULL) /* looking settles what is told: both are looked at */
 			(void)rf_core_audit(w->twin, w->now, &err);
+		look_at_books(w);
 	}
 	return true;
 }

@@ -137,8 +137,9 @@ static int evictions(const struct world *w)
 
 /* --- the order -------------------------------------------------------------------------------- */
 
-/* Over its guarantee of CPU only. The small one may go while the large one is there, not after it. */
-static void test_order_of_victims(void **state)
+/* Over its guarantee of CPU only, by the large one. The small one is within it as soon as that is gone, in whatever order they
+ * would go; and one alone is of no use to who shares a node with neither. */
+static void test_small_one_is_within(void **state)
 {
 	struct world *w = begin(1, 4);
 	struct pod *small, *large, *p;
@@ -153,11 +154,44 @@ static void test_order_of_victims(void **state)
 	settle(w);
 	p = submit(w, BOLT, S_SHARE1);
 	assert_true(world_decide(w, 64));
-	assert_int_equal(evictions(w), 2);
-	assert_ptr_equal(&w->pods[w->writes[0].pod], small);
-	assert_ptr_equal(&w->pods[w->writes[1].pod], large);
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_true(large->node == 0 && p->node == NOBODY);
+	world_end_pod(w, small);
+	assert_true(world_scrub(w, small));
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	assert_ptr_equal(&w->pods[w->writes[0].pod], large);
 	rest(w);
 	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+/* Two who share no node, one node, and a card guaranteed to each. Who has it fills it up, and is over its guarantee then: still
+ * it is not taken by turns. */
+static void test_no_turns_on_a_node(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *first;
+
+	(void)state;
+	w->remake = true;
+	world_add_node(w, 0, 4);
+	isolate(w, ACME, RF_ISOLATION_NODE);
+	isolate(w, BOLT, RF_ISOLATION_NODE);
+	guarantee(w, ACME, R_CARDS, 1);
+	guarantee(w, BOLT, R_CARDS, 1);
+	(void)submit(w, ACME, S_CARD2);
+	(void)submit(w, ACME, S_CARD2);
+	settle(w);
+	first = submit(w, BOLT, S_CARD); /* either is over it without the other, too */
+	(void)submit(w, BOLT, S_CARD2);
+	rest(w);
+	assert_int_equal(first->node, 0);
+	assert_int_equal(w->n.evicts, 2);
+	(void)submit(w, ACME, S_CARD);
+	rest(w);
+	assert_int_equal(w->n.evicts, 2);
 	end(w);
 }
 
@@ -428,6 +462,105 @@ static void test_gang_that_ends_by_itself(void **state)
 	assert_int_equal(w->n.evicts, 1);
 	assert_int_equal(p->node, 0);
 	end(w);
+}
+
+/* One of a gang was told to go as a whole when another of it, unlike these, is bound: what is planned anew knows all of them as
+ * one again. */
+static void test_plan_anew_knows_the_gang(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p, *unlike;
+
+	(void)state;
+	gang(w, ACME, 4);
+	for (int i = 0; i < 4; i++)
+		(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	unlike = member(w, ACME, S_CPU, 0);
+	assert_true(world_decide(w, 64)); /* it is on its way */
+	p = make(w, ACME, S_CARD4);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 1));
+	assert_int_equal(evictions(w), 1);
+	while (unlike->node == NOBODY)
+		assert_true(world_write(w, false));
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 5);
+	rest(w);
+	assert_int_equal(running(w), 0);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+/* After a restart the rest of a gang is to go, and before that is said its PodGroup is gone: they are nobody's rest. */
+static void test_rest_of_no_group(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 4);
+
+	(void)state;
+	assert_true(world_decide(w, 64));
+	(void)write_eviction(w, false);
+	p->live = false;
+	world_tell_pod(w, p);
+	world_time(w, 1);
+	assert_true(world_crash(w, 11));
+	(void)rf_core_queues(w->core); /* it looks at what it was told */
+	if (w->twin != NULL)
+		(void)rf_core_queues(w->twin);
+	w->groups[0].exists = false;
+	world_tell_group(w, 0);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(running(w), 3);
+	end(w);
+}
+
+/* With one that came it is a gang again. That it was to go is still written when control dies, and that one ends by itself
+ * before another looks. */
+static void came_and_ended(bool before)
+{
+	struct world *w = begin(1, 2);
+	struct pod *p, *came, *stays;
+
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	p = make(w, ACME, S_CARD2);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	(void)write_eviction(w, false);
+	stays = write_eviction(w, true);
+	p->live = false;
+	world_tell_pod(w, p);
+	world_add_node(w, 1, 1);
+	world_time(w, 1);
+	came = member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_true(came->node != NOBODY);
+	assert_true(w->groups[0].ending > 0);
+	if (before)
+		world_end_pod(w, came);
+	assert_true(world_crash(w, 5));
+	if (!before)
+		world_end_pod(w, came);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
+static void test_gang_was_one_again(void **state)
+{
+	(void)state;
+	came_and_ended(false);
+	came_and_ended(true);
 }
 
 /* They go together because they are unlike; should one be refused, it is as much as the gang needs, and within the guarantee. */
@@ -1062,10 +1195,44 @@ static void test_broken_card_of_one_that_is_barred(void **state)
 	end(w);
 }
 
+static int64_t guaranteed_of(struct world *w, int queue)
+{
+	struct rf_queue *q = rf_queues_find(rf_core_queues(w->core), rf_str(queue_names[queue]));
+	struct rf_queue_view v = { 0 };
+
+	rf_queue_view(rf_core_queues(w->core), q, rf_core_resource(w->core, RF_LIT("cards")), w->now, &v);
+	assert_int_equal(v.guaranteed, ref_guaranteed_now(w, queue, R_CARDS));
+	return v.guaranteed;
+}
+
+/* Cards that were decided on a node that is gone are charged as long as nobody knows what came of it: they count as there, too,
+ * or others are over a guarantee that is cut too short. */
+static void test_decided_on_a_node_that_goes(void **state)
+{
+	struct world *w = begin(2, 4);
+	struct pod *p;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 4);
+	guarantee(w, BOLT, R_CARDS, 4);
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(guaranteed_of(w, ACME), 4);
+	w->nodes[p->place.node].exists = false;
+	world_tell_node(w, p->place.node);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(guaranteed_of(w, ACME), 3);
+	assert_true(world_write(w, true));
+	assert_true(world_decide(w, 64));
+	assert_int_equal(guaranteed_of(w, ACME), 2);
+	end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order_of_victims),
+		cmocka_unit_test(test_small_one_is_within),
+		cmocka_unit_test(test_no_turns_on_a_node),
 		cmocka_unit_test(test_facts_between_evictions),
 		cmocka_unit_test(test_refused_eviction_of_a_gang),
 		cmocka_unit_test(test_refused_before_the_others),
@@ -1075,6 +1242,10 @@ int main(void)
 		cmocka_unit_test(test_restart_between_evictions),
 		cmocka_unit_test(test_gang_that_ends_by_itself),
 		cmocka_unit_test(test_refused_eviction_leaves_enough),
+		cmocka_unit_test(test_plan_anew_knows_the_gang),
+		cmocka_unit_test(test_rest_of_no_group),
+		cmocka_unit_test(test_gang_was_one_again),
+		cmocka_unit_test(test_decided_on_a_node_that_goes),
 		cmocka_unit_test(test_member_of_an_unlike_gang_leaves),
 		cmocka_unit_test(test_priority_of_a_gang),
 		cmocka_unit_test(test_unlike_gang_comes_back_in_parts),

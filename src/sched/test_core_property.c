@@ -122,6 +122,25 @@ static void test_histories(void **state)
 	enough_happened(&n);
 }
 
+/* Histories that broke once, and for which there is no shorter test. */
+static void test_once_broken(void **state)
+{
+	static const uint64_t seeds[] = {
+		20701832, 20708056, /* I16: the ledger was written down, and other queues came first after it */
+		20710013,	    /* I20: a zone was gone, and who had to spread over it was not woken */
+		20900072,	    /* I16: models were tried in the order in which they had been told of */
+	};
+	static struct event e[WORLD_EVENTS];
+	char why[700];
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(seeds); i++) {
+		draw_history(seeds[i], e, WORLD_EVENTS);
+		if (!history_run(seeds[i], e, WORLD_EVENTS, false, NULL, NULL, why, sizeof(why)))
+			fail_msg("RF_SEED=%" PRIu64 " RF_EVENTS=1: %s", seeds[i], why);
+	}
+}
+
 /* I16: another process hashes with another key. To be run before this one draws its own. */
 static void test_other_process(void **state)
 {
@@ -705,6 +724,7 @@ int main(void)
 		cmocka_unit_test(test_starvation),
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_decay),
+		cmocka_unit_test(test_once_broken),
 		cmocka_unit_test(test_histories),
 	};
 	const struct CMUnitTest only[] = { cmocka_unit_test(test_histories) };

@@ -1338,15 +1338,27 @@ static bool is_enough(const struct world *w, int group)
 	return n >= w->groups[group].min;
 }
 
+/* An eviction that was refused is not tried again once it is a gang again; who of that ends later ends nobody else. */
+void ref_gangs_again(struct world *w)
+{
+	for (int i = 0; i < PODS; i++) {
+		struct pod *p = &w->pods[i];
+
+		if (p->refused && p->group != NOBODY && p->live && !p->evicted && is_enough(w, p->group))
+			p->refused = false;
+	}
+}
+
 /* I14: what was left of a gang that was to go as a whole, because an eviction was refused, was told to go again; unless with
- * those that came back meanwhile it is a gang again: then nothing is left that would be of no use. */
+ * those that came back meanwhile it is a gang again: then nothing is left that would be of no use. Who was bound when the
+ * others had been told to go is not what was left: it is on its own. */
 static bool gangs_gone(struct world *w)
 {
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *p = &w->pods[i];
 
-		CHECK(w, !p->live || p->ended || p->node == NOBODY || p->deleting || !p->refused || !is_torn(w, p) || !budget_open(w, p) ||
-				 is_enough(w, p->group),
+		CHECK(w, !p->live || p->ended || p->node == NOBODY || p->deleting || !p->refused || p->late || !is_torn(w, p) ||
+				 !budget_open(w, p) || is_enough(w, p->group),
 		      "I14 %s stays, and its gang %s went", p->uid, w->groups[p->group].name);
 	}
 	return true;

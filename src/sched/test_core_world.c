@@ -618,6 +618,14 @@ static void forget_flights(struct world *w)
 		w->pods[i].flying = false;
 }
 
+/* Is it there, or came when the others had been told to go and ended by itself? With that it was a gang again. */
+static bool makes_gang(const struct group *g, const struct pod *p)
+{
+	if (!p->live || p->node == NOBODY || p->deleting)
+		return false;
+	return !p->ended || p->started > g->ending;
+}
+
 /* That the others were told to go is known where it was written: who is left is owed the same. */
 static void tear_again(struct world *w, int group)
 {
@@ -627,7 +635,7 @@ static void tear_again(struct world *w, int group)
 	g->torn = g->lost = 0;
 	g->torn_at = g->ending;
 	for (int i = 0; i < PODS; i++)
-		n += w->pods[i].group == group && w->pods[i].live && !w->pods[i].ended && w->pods[i].node != NOBODY && !w->pods[i].deleting;
+		n += w->pods[i].group == group && makes_gang(g, &w->pods[i]);
 	if (!g->exists || g->ending == 0 || n >= g->min)
 		return;
 	g->torn = 1;
