@@ -85,6 +85,7 @@ struct search {
 	RF_VEC(uint32_t) domains;
 	size_t n_roomy;	  /* domains with enough */
 	size_t n_staying; /* units that leave anyway and are in place */
+	int64_t n_priority; /* that go by priority */
 	size_t proofs;
 	bool unsure; /* something stays only because it was not found to be superfluous */
 	bool strict; /* what fits must be within nobody's guarantee */
@@ -150,6 +151,8 @@ static void set_gone(struct search *s, struct unit *u, bool gone)
 {
 	size_t i = (size_t)(u - s->units.at);
 
+	if (u->kind == PRIORITY && u->gone != gone)
+		s->n_priority += gone ? 1 : -1;
 	u->gone = gone;
 	s->gone[i / 64] = (s->gone[i / 64] & ~(UINT64_C(1) << i % 64)) | (uint64_t)gone << i % 64;
 }
@@ -352,7 +355,7 @@ static bool try_gang(struct rf_fleet *f, const struct rf_gang *g, struct rf_flee
 
 static bool could_fit(const struct search *s)
 {
-	return s->n_roomy > 0 && rf_takes_enough(s->takes);
+	return s->n_roomy > 0 && rf_takes_enough(s->takes) && !(s->n_priority > 0 && rf_takes_grows(s->takes));
 }
 
 /* So many members of this unit's work go, in units from this one on. */

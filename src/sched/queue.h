@@ -254,6 +254,9 @@ void rf_takes_take(struct rf_takes *t, size_t i, int64_t members);
 void rf_takes_back(struct rf_takes *t, size_t i, int64_t members);
 /* May the waiting one now be admitted with its minimum? */
 bool rf_takes_enough(const struct rf_takes *t);
+/* Would its queue then have more of something than before and than it is guaranteed, while another is guaranteed more than it
+ * has? What it got by priority would be taken back, and then there is room again for what went: so it must not go. */
+bool rf_takes_grows(const struct rf_takes *t);
 /* If not: would taking from the i-th help against what is in the way? */
 bool rf_takes_helps(const struct rf_takes *t, size_t i);
 

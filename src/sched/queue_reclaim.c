@@ -457,6 +457,7 @@ struct rf_takes {
 	int64_t started; /* of the reservation; only then do those let past go */
 	bool reserved;
 	uint64_t owed; /* of what it asks for, a bit each: another queue has some, or waits for it, and is guaranteed more */
+	int64_t *had; /* of each of that, its leaf, before anything was taken */
 	struct rf_workload *const *beside;
 	size_t n_beside;
 };
@@ -637,6 +638,9 @@ struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int6
 	find_claims(&t->c, policy);
 	t->reserved = rf_workload_reserved(qs, w, &t->started) && t->started <= now;
 	t->owed = find_owed(qs, w->shape);
+	t->had = rf_alloc(RF_MAX(w->shape->n_ask, 1) * sizeof(*t->had));
+	for (size_t i = 0; i < w->shape->n_ask; i++)
+		t->had[i] = w->shape->leaf->v[RF_V_USED][w->shape->ask[i].resource];
 	pools = rf_alloc(qs->order.n * sizeof(*pools));
 	for (size_t i = 0; i < qs->order.n; i++) {
 		struct rf_queue *q = qs->order.at[i];
@@ -665,6 +669,7 @@ void rf_takes_close(struct rf_takes *t)
 			rf_charge_shift(t->all[i].work->shape, t->gone[i]);
 	free(t->all);
 	free(t->gone);
+	free(t->had);
 	free(t);
 }
 
@@ -729,6 +734,20 @@ static bool check(const struct rf_takes *t, struct rf_why *why)
 bool rf_takes_enough(const struct rf_takes *t)
 {
 	return check(t, NULL);
+}
+
+bool rf_takes_grows(const struct rf_takes *t)
+{
+	const struct rf_shape *s = t->c.w->shape;
+
+	for (size_t i = 0; i < s->n_ask; i++) {
+		size_t r = (size_t)s->ask[i].resource;
+		int64_t then = s->leaf->v[RF_V_USED][r] + s->ask[i].amount * s->min;
+
+		if ((t->owed >> i & 1) && then > t->had[i] && then > floor_of(s->leaf, r, ABOVE_GUARANTEE))
+			return true;
+	}
+	return false;
 }
 
 bool rf_takes_helps(const struct rf_takes *t, size_t i)

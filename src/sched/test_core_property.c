@@ -129,6 +129,7 @@ static void test_once_broken(void **state)
 		20701832, 20708056, /* I16: the ledger was written down, and other queues came first after it */
 		20710013,	    /* I20: a zone was gone, and who had to spread over it was not woken */
 		20900072,	    /* I16: models were tried in the order in which they had been told of */
+		5384385406,	    /* I13: a queue grew beyond its guarantee by priority, and lost that to another's, by turns */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];

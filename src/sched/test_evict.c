@@ -916,6 +916,26 @@ static bool slow_fits(const struct slow *s, unsigned bits)
 	return room >= s->j->min;
 }
 
+/* By priority the queue would have more than before and than its guarantee, while another one is guaranteed more than it has. */
+static bool slow_grows(const struct slow *s, unsigned bits)
+{
+	int64_t had = used_by(s->w, s->own), then = had + (int64_t)s->j->min * s->j->ask.parts[0].n;
+	bool by_priority = false, owed = false;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct slow_unit *u = &s->u[i];
+
+		if (!(bits >> i & 1) || queue_of(u->job) != s->own)
+			continue;
+		then -= (int64_t)u->n * u->job->ask.parts[0].n;
+		by_priority = by_priority || !u->leaving;
+	}
+	for (size_t q = 0; q < 3; q++)
+		owed = owed || (s->queues[q] != s->own && used_by(s->w, s->queues[q]) > 0 &&
+				used_by(s->w, s->queues[q]) < s->guaranteed[q]);
+	return by_priority && owed && then > had && then > s->own_guaranteed;
+}
+
 static bool slow_works(const struct slow *s, unsigned bits, bool reclaim, bool priority)
 {
 	int64_t own = used_by(s->w, s->own), need = (int64_t)s->j->min * s->j->ask.parts[0].n, odd = 0;
@@ -941,7 +961,7 @@ static bool slow_works(const struct slow *s, unsigned bits, bool reclaim, bool p
 	for (size_t q = 0; q < 3; q++)
 		if (s->queues[q] != s->own && !takeable(s, s->queues[q], s->guaranteed[q], bits))
 			return false;
-	return (s->w->odd_budget < 0 || odd <= s->w->odd_budget) && slow_fits(s, bits);
+	return (s->w->odd_budget < 0 || odd <= s->w->odd_budget) && !slow_grows(s, bits) && slow_fits(s, bits);
 }
 
 static void add_slow_units(struct slow *s, struct job *j)
