@@ -267,7 +267,13 @@ static void settle_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 /* What is on its way of its commit may still fail in its name, and the others are to hear of it. */
 static void become_ghost(struct rf_core *c, struct co_pod *p)
 {
-	if (p->group == NULL || p->work == NULL || p->work->n < 2 || p->todo != CO_ASKED || p->state == CO_BOUND)
+	bool others = false;
+
+	if (p->group == NULL || p->todo != CO_ASKED || p->state == CO_BOUND)
+		return;
+	for (const struct co_pod *q = p->group->pods; q != NULL && !others; q = q->group_next)
+		others = q != p && q->commit == p->commit && q->todo == CO_ASKED;
+	if (!others)
 		return;
 	p->ghost = true;
 	co_mark_group(c, p->group);

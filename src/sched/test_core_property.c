@@ -130,6 +130,7 @@ static void test_once_broken(void **state)
 		20710013,	    /* I20: a zone was gone, and who had to spread over it was not woken */
 		20900072,	    /* I16: models were tried in the order in which they had been told of */
 		5384385406,	    /* I13: a queue grew beyond its guarantee by priority, and lost that to another's, by turns */
+		5384386965,	    /* I10: of a gang bound again after a restart one was deleted, and the others waited for it */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];
