@@ -966,6 +966,16 @@ static void what_is_evicted_leaves_in_its_own_order(void **state)
 	assert_int_equal(bound(w, "red"), 2);
 }
 
+/* It runs on what another is guaranteed, who comes now. */
+static void gang_that_must_go(struct world *w)
+{
+	gang_of_four(w);
+	run(w);
+	assert_true(started(w, "red", "train"));
+	add_tenant(w, "blue", "{'quota':{'gpus':1},'queue':{'guaranteed':{'gpus':1}}}");
+	add_pod(w, "blue", "b0", 1, NULL);
+}
+
 static size_t drop_evicted(struct world *w)
 {
 	size_t n = 0;
@@ -999,11 +1009,7 @@ static void a_crash_between_evictions_leaves_no_half_gang(void **state)
 
 		set_up(&own);
 		w = own;
-		gang_of_four(w);
-		run(w);
-		assert_true(started(w, "red", "train"));
-		add_tenant(w, "blue", "{'quota':{'gpus':1},'queue':{'guaranteed':{'gpus':1}}}");
-		add_pod(w, "blue", "b0", 1, NULL);
+		gang_that_must_go(w);
 		w->fault = FAULT_CRASH;
 		w->at = w->writes + k;
 		run(w);
@@ -1033,11 +1039,7 @@ static void a_group_that_cannot_be_written_keeps_its_gang_from_nothing(void **st
 
 		set_up(&own);
 		w = own;
-		gang_of_four(w);
-		run(w);
-		assert_true(started(w, "red", "train"));
-		add_tenant(w, "blue", "{'quota':{'gpus':1},'queue':{'guaranteed':{'gpus':1}}}");
-		add_pod(w, "blue", "b0", 1, NULL);
+		gang_that_must_go(w);
 		w->fault = FAULT_REFUSED;
 		w->code = codes[i];
 		w->only = "podgroups";

@@ -72,7 +72,7 @@ struct rf_fleet_node {
  * a mark. RF_INVALID: a size beyond the limits above. */
 int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_node *v, uint32_t *ret_node,
 		      struct rf_err *err);
-uint64_t rf_fleet_order(const struct rf_fleet *f, uint32_t node); /* the lower is the first by name; for now only */
+uint64_t rf_fleet_order(const struct rf_fleet *f, uint32_t node); /* the lower is the first by name; until nodes come or go */
 /* Offers it no more. What it holds is still to be given back; then its handle is used again. */
 void rf_fleet_del_node(struct rf_fleet *f, uint32_t node);
 void rf_fleet_set_cordoned(struct rf_fleet *f, uint32_t node, bool cordoned);
