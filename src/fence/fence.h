@@ -218,6 +218,11 @@ struct rf_fence {
 	struct rf_cost cost[RF_COSTS];
 };
 
+/* What a launch rarely needs is kept apart from what it always does: each line of code that has to be fetched again,
+ * as the driver has pushed it out of the cache, is seen in its time. */
+#define RF_RARELY(x) __builtin_expect(!!(x), 0)
+#define RF_RARE __attribute__((noinline, cold))
+
 /* --- join.c: from nothing to limits and a seat --- */
 
 /* The fence, joined; NULL if the agent gave no limits: the caller then answers "not permitted". */
@@ -250,9 +255,16 @@ bool rf_client_ask_gate(int *ret_gate, int *ret_desk);
 
 /* Never NULL: a function the driver lacks answers "not found". */
 void *rf_real(enum rf_symbol_id id);
+extern void *rf_reals[RF_SYM_COUNT]; /* atomic; NULL: not looked up yet */
 /* As rf_real, but NULL if the driver lacks it or, with load false, is not loaded. */
 void *rf_real_or_null(enum rf_symbol_id id, bool load);
-#define RF_REAL(name) ((__typeof__(&name))rf_real(RF_SYM_##name))
+static inline void *rf_real_known(enum rf_symbol_id id)
+{
+	void *p = __atomic_load_n(&rf_reals[id], __ATOMIC_ACQUIRE);
+
+	return RF_RARELY(!p) ? rf_real(id) : p;
+}
+#define RF_REAL(name) ((__typeof__(&name))rf_real_known(RF_SYM_##name))
 typedef void *rf_dlsym_fn(void *handle, const char *name);
 typedef void *rf_dlvsym_fn(void *handle, const char *name, const char *version);
 rf_dlsym_fn *rf_real_dlsym(void);

@@ -135,11 +135,11 @@ static void *library(bool nvml, bool load)
 	return h;
 }
 
-static void *reals[RF_SYM_COUNT];
+void *rf_reals[RF_SYM_COUNT];
 
 void *rf_real_or_null(enum rf_symbol_id id, bool load)
 {
-	void *p = __atomic_load_n(&reals[id], __ATOMIC_ACQUIRE);
+	void *p = __atomic_load_n(&rf_reals[id], __ATOMIC_ACQUIRE);
 	int saved = errno;
 	void *lib;
 
@@ -148,7 +148,7 @@ void *rf_real_or_null(enum rf_symbol_id id, bool load)
 	lib = library(id >= RF_SYM_NVML_FIRST, load);
 	p = lib ? rf_real_dlsym()(lib, rf_symbols[id].name) : NULL;
 	if (p)
-		__atomic_store_n(&reals[id], p, __ATOMIC_RELEASE);
+		__atomic_store_n(&rf_reals[id], p, __ATOMIC_RELEASE);
 	else
 		dlerror(); /* the program did not ask for this one */
 	errno = saved;

@@ -165,8 +165,8 @@ static bool tells(const struct rf_fence *f, const struct rf_gate_card *g, uint32
 			       __atomic_load_n(&g->host, __ATOMIC_RELAXED) != f->place.seat + 1);
 }
 
-static void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t cost,
-		  uint64_t now)
+static RF_RARE void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
+			  uint64_t cost, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 
@@ -244,7 +244,7 @@ static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t took)
 
 /* --- lanes --- */
 
-static void set_working(struct rf_fence *f, const struct rf_lane *l)
+static inline void set_working(struct rf_fence *f, const struct rf_lane *l)
 {
 	unsigned i = (unsigned)(l - f->lane);
 	uint64_t bit = 1ull << i % 64;
@@ -343,22 +343,30 @@ static CUresult card_of_context(struct rf_fence *f, CUcontext current, CUcontext
 
 #define PROBES 16
 
-/* The stream's lane; a new one takes the place of a lane without work if there is no empty one. If all
- * have work, it goes with another stream of the context: what is not known to the lane must still wait. */
-static struct rf_lane *lane_of(struct rf_fence *f, CUcontext ctx, CUstream stream, uint32_t thread)
+static uint64_t hash_lane(CUcontext ctx, CUstream stream, uint32_t thread)
 {
+	return ((uintptr_t)ctx ^ (uintptr_t)stream * 31 ^ thread) * 0x9e3779b97f4a7c15ull >> 50;
+}
+
+static bool is_lane(const struct rf_lane *l, CUcontext ctx, CUstream stream, uint32_t thread)
+{
+	return l->ctx == ctx && l->stream == stream && l->thread == thread;
+}
+
+/* A new lane takes the place of one without work if there is no empty one. If all have work, the stream goes with
+ * another one of the context: what is not known to the lane must still wait. */
+static RF_RARE struct rf_lane *seek_lane(struct rf_fence *f, CUcontext ctx, CUstream stream,
+					 uint32_t thread)
+{
+	uint64_t h = hash_lane(ctx, stream, thread);
 	struct rf_lane *room = NULL, *other = NULL;
 	CUcontext home;
 	unsigned card;
-	uint64_t h;
 
-	if ((uintptr_t)stream == 1)
-		stream = NULL;
-	h = ((uintptr_t)ctx ^ (uintptr_t)stream * 31 ^ thread) * 0x9e3779b97f4a7c15ull;
 	for (unsigned i = 0; i < PROBES; i++) {
-		struct rf_lane *l = &f->lane[((h >> 50) + i) % RF_LANES];
+		struct rf_lane *l = &f->lane[(h + i) % RF_LANES];
 
-		if (l->ctx == ctx && l->stream == stream && l->thread == thread)
+		if (is_lane(l, ctx, stream, thread))
 			return l;
 		if (!room && (!l->ctx || (l->outstanding == 0 && l->open.launches == 0)))
 			room = l;
@@ -376,6 +384,18 @@ static struct rf_lane *lane_of(struct rf_fence *f, CUcontext ctx, CUstream strea
 		.ctx = ctx, .home = home, .stream = stream, .thread = thread, .card = (uint8_t)card
 	};
 	return room;
+}
+
+/* The stream's lane. */
+static inline struct rf_lane *lane_of(struct rf_fence *f, CUcontext ctx, CUstream stream,
+				      uint32_t thread)
+{
+	struct rf_lane *l;
+
+	if ((uintptr_t)stream == 1)
+		stream = NULL;
+	l = &f->lane[hash_lane(ctx, stream, thread) % RF_LANES];
+	return is_lane(l, ctx, stream, thread) ? l : seek_lane(f, ctx, stream, thread);
 }
 
 /* --- marks --- */
@@ -432,7 +452,7 @@ static CUevent record(struct rf_lane *l)
 }
 
 /* Puts a mark behind the lane's open launches. */
-static void mark(struct rf_fence *f, struct rf_lane *l)
+static RF_RARE void mark(struct rf_fence *f, struct rf_lane *l)
 {
 	struct rf_pace *p = &f->pace[l->card];
 	CUevent e;
@@ -586,8 +606,8 @@ static bool is_shut_out(const struct rf_fence *f, const struct rf_gate_card *g)
 }
 
 /* Until when the process may launch, by the arbiter or by its own pacing. */
-static uint64_t open_until(struct rf_fence *f, const struct rf_gate_card *g, struct rf_pace *p,
-			   uint64_t now)
+static inline uint64_t open_until(struct rf_fence *f, const struct rf_gate_card *g,
+				  struct rf_pace *p, uint64_t now)
 {
 	if (!p->orphan) {
 		uint64_t until = __atomic_load_n(&g->open_until, __ATOMIC_ACQUIRE);
@@ -666,7 +686,7 @@ static bool is_stuck(const struct rf_pace *p, bool open, uint64_t began, uint64_
 }
 
 /* Under the lock, which it gives up to sleep. */
-static void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
+static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 {
 	struct rf_pace *p = &f->pace[card];
 	uint64_t began = now_ns(), now = began, told = began;
@@ -724,8 +744,8 @@ static uint64_t mark_at(uint64_t depth)
 }
 
 /* The work of before should be over by now. What no mark follows is believed to be. */
-static void after_pause(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
-			uint64_t now)
+static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
+				uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 
@@ -739,7 +759,7 @@ static void after_pause(struct rf_fence *f, const struct rf_gate_card *g, unsign
 }
 
 /* The lane's next launch starts a mark of its own. After a pause the card says when. */
-static void open_mark(struct rf_fence *f, struct rf_lane *l, uint64_t now)
+static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
 	l->open = (struct rf_mark){ .began = now, .kind = (uint16_t)mine.kind };
 	if (l->outstanding > 0 || (l->idle_at != 0 && now <= l->idle_at + GAP))
@@ -795,14 +815,14 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	struct rf_pace *p = &f->pace[l->card];
 	uint64_t now = now_ns(), cost;
 
-	if (p->busy_from && now > p->done_at + p->inflight + GAP)
+	if (RF_RARELY(p->busy_from && now > p->done_at + p->inflight + GAP))
 		after_pause(f, g, l->card, now);
 	mine.kind = kind_of(f, w->key);
 	cost = cost_of(f, mine.kind);
-	if (f->cost[mine.kind].ns == 0)
+	if (RF_RARELY(f->cost[mine.kind].ns == 0))
 		mark(f, l); /* so that the time of what is new is its own */
-	if (now >= open_until(f, g, p, now) || should_ask(p, now) ||
-	    (p->inflight && p->inflight + cost > depth_of(g, p))) {
+	if (RF_RARELY(now >= open_until(f, g, p, now) || should_ask(p, now) ||
+		      (p->inflight && p->inflight + cost > depth_of(g, p)))) {
 		wait_turn(f, l->card, cost);
 		l = lane_of(f, ctx, w->stream, thread_of(f, w->stream, w->per_thread));
 		if (!l)
@@ -815,9 +835,9 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	mine.lane = l;
 	mine.ctx = ctx;
 	l->launched_at = now;
-	if (l->open.launches == 0)
+	if (RF_RARELY(l->open.launches == 0))
 		open_mark(f, l, now);
-	if (p->busy_from == 0)
+	if (RF_RARELY(p->busy_from == 0))
 		begin(f, g, l->card, cost, now);
 	count(f, l, cost);
 	mine.more = p->begun || l->doubt || l->open.launches >= MARK_LAUNCHES ||

@@ -53,7 +53,7 @@ const char *__tsan_default_suppressions(void)
 static const char *const names[RF_SYM_COUNT] = { RF_CUDA_SYMBOLS(NAME, NAME, NAME)
 							 RF_NVML_SYMBOLS(NAME, NAME, NAME) };
 static void *cuda, *nvml;
-static void *reals[RF_SYM_COUNT];
+void *rf_reals[RF_SYM_COUNT];
 
 static CUresult missing(void)
 {
@@ -66,17 +66,17 @@ static void load_drivers(void)
 	nvml = dlopen(SIM_LIB_DIR "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	CHECK(cuda && nvml);
 	for (int i = 0; i < RF_SYM_COUNT; i++)
-		reals[i] = dlsym(i >= RF_SYM_NVML_FIRST ? nvml : cuda, names[i]);
+		rf_reals[i] = dlsym(i >= RF_SYM_NVML_FIRST ? nvml : cuda, names[i]);
 }
 
 void *rf_real_or_null(enum rf_symbol_id id, bool load)
 {
-	return reals[id];
+	return rf_reals[id];
 }
 
 void *rf_real(enum rf_symbol_id id)
 {
-	return reals[id] ? reals[id] : (void *)missing;
+	return rf_reals[id] ? rf_reals[id] : (void *)missing;
 }
 
 #define CU(name) ((__typeof__(&name))dlsym(cuda, #name))
