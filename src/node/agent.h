@@ -198,6 +198,8 @@ void rf_agent_heartbeat(struct rf_agent *g);
 void rf_agent_watch_caps(struct rf_agent *g);
 /* Ends the containers whose MPS daemon has died. */
 void rf_agent_watch_mps(struct rf_agent *g);
+/* Did the container end as its MPS daemon has died? Then this says so. */
+bool rf_agent_lost_mps(const struct rf_container *c, char *ret, size_t size);
 /* Processes on a card that are not this pod's, or that are (mine). */
 int rf_agent_strangers(struct rf_agent *g, size_t position, struct rf_str uid, bool mine,
 		       size_t *ret_n, struct rf_err *err);

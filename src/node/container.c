@@ -248,6 +248,8 @@ static void name_reason(struct rf_container *c, const struct rf_exit *e)
 		reason = "OOMKilled";
 	else if (e->start_failed)
 		reason = "StartError";
+	else if (e->code != 0 && rf_agent_lost_mps(c, c->kill_message, sizeof(c->kill_message)))
+		reason = RF_MPS_DIED; /* the driver told the program before the agent could end it */
 	snprintf(c->now.reason, sizeof(c->now.reason), "%s", reason);
 	snprintf(c->now.message, sizeof(c->now.message), "%.*s",
 		 c->kill_message[0] ? (int)strlen(c->kill_message) : (int)RF_MIN(e->message.n, 500),

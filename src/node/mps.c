@@ -259,6 +259,19 @@ static bool lives(const struct daemon *d)
 	return d->pid > 0 && d->start != 0 && rf_mps_started(d->pid) == d->start;
 }
 
+bool rf_mps_is_dead_under(const struct rf_mps *m, struct rf_str owner, int *ret_index)
+{
+	for (size_t i = 0; i < m->daemons.n; i++) {
+		const struct owner *o = owner_of(m->daemons.at[i], owner);
+
+		if (o == NULL || (!o->lost && lives(m->daemons.at[i])))
+			continue;
+		*ret_index = m->daemons.at[i]->index;
+		return true;
+	}
+	return false;
+}
+
 bool rf_mps_is_up(const struct rf_mps *m, int index)
 {
 	const struct daemon *d = find(m, index);

@@ -13,6 +13,7 @@
 #include "observe/metrics.h"
 
 #define RF_MPS_PROGRAM "nvidia-cuda-mps-control"
+#define RF_MPS_DIED "MPSDaemonDied" /* the reason why a container ended */
 
 struct rf_mps_opts {
 	const char *dir;     /* DATA/mps, absolute */
@@ -48,6 +49,8 @@ int rf_mps_leave(struct rf_mps *m, struct rf_str owner, struct rf_err *err);
 bool rf_mps_lost(const struct rf_mps *m, struct rf_str owner, int *ret_index);
 bool rf_mps_lost_on(const struct rf_mps *m, int index, struct rf_str owner);
 void rf_mps_mourned(struct rf_mps *m, int index, struct rf_str owner);
+/* The same as it is now, whoever has noticed: for who ended by itself, perhaps for that reason. */
+bool rf_mps_is_dead_under(const struct rf_mps *m, struct rf_str owner, int *ret_index);
 /* The owner is a client of the card's daemon and did not join, as what was written down is lost: as if the daemon had
  * ended under it. Nothing happens while another one ends; then call it again. */
 void rf_mps_miss(struct rf_mps *m, const struct rf_gpu_card *card, struct rf_str domain, struct rf_str owner);

@@ -150,19 +150,40 @@ int rf_agent_strangers(struct rf_agent *g, size_t position, struct rf_str uid, b
 }
 
 /* Also of a pod that this agent has not read the claim of yet: who asked for a share may have been a client. */
-static void end_clients(struct rf_worker *w, int index)
+static bool may_be_client(const struct rf_container *c)
 {
 	struct rf_gpu_ask ask;
+
+	return rf_gpu_ask_of_container(rf_container_spec(c), &ask, NULL) == 0 && ask.share_bytes > 0;
+}
+
+static void say_daemon_died(char *ret, size_t size, int index)
+{
+	snprintf(ret, size, "the MPS daemon of card gpu-%d has died, and what ran by it with it", index);
+}
+
+static void end_clients(struct rf_worker *w, int index)
+{
 	char message[120];
 
-	snprintf(message, sizeof(message), "the MPS daemon of card gpu-%d has died, and what ran by it with it", index);
+	say_daemon_died(message, sizeof(message), index);
 	for (size_t i = 0; i < w->n_containers; i++) {
 		struct rf_container *c = &w->containers[i];
 
-		if (c->state == RF_CONTAINER_RUNNING && rf_gpu_ask_of_container(rf_container_spec(c), &ask, NULL) == 0 &&
-		    ask.share_bytes > 0)
-			end_container(c, "MPSDaemonDied", message);
+		if (c->state == RF_CONTAINER_RUNNING && may_be_client(c))
+			end_container(c, RF_MPS_DIED, message);
 	}
+}
+
+bool rf_agent_lost_mps(const struct rf_container *c, char *ret, size_t size)
+{
+	const struct rf_worker *w = c->worker;
+	int index;
+
+	if (w->agent->mps == NULL || !may_be_client(c) || !rf_mps_is_dead_under(w->agent->mps, rf_str(w->uid), &index))
+		return false;
+	say_daemon_died(ret, size, index);
+	return true;
 }
 
 void rf_agent_watch_mps(struct rf_agent *g)

@@ -186,7 +186,7 @@ static bool end_clients(struct look *l, const struct rf_held *h, size_t position
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (rf_procs_pod_of(list[i].pid, uid) > 0 && strcmp(uid, h->pod_uid) == 0)
-			end_process(l, h, list[i].pid, "MPSDaemonDied", message);
+			end_process(l, h, list[i].pid, RF_MPS_DIED, message);
 	return true;
 }
 

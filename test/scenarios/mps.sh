@@ -138,7 +138,13 @@ check "the next agent takes it over" eventually 20 phase_is team-b later Running
 check "there is still one" test "$(daemons)" = "$daemon"
 
 # --- the daemon is killed
+pod team-b notices "ringfence.io/gpu-memory: 4Gi" "while gpu-demo --info >/dev/null 2>&1; do sleep 0.02; done; exit 7" 4242 | kubectl apply -f - >/dev/null
+check "a program that ends by itself as soon as its driver fails runs" eventually 20 phase_is team-b notices Running
+sleep 0.5
 kill -9 "$daemon"
+check "it failed" eventually 10 phase_is team-b notices Failed
+says "for the same reason" MPSDaemonDied kubectl -n team-b get pod notices -o yaml
+kubectl -n team-b delete pod notices --wait=true >/dev/null
 check "a container that restarts does so" eventually 20 restarts team-a one 1
 check "one that does not has failed" eventually 10 phase_is team-b two Failed
 says "with the reason" MPSDaemonDied kubectl -n team-b get pod two -o yaml
@@ -157,6 +163,7 @@ check "when all have gone, nothing of it is left" eventually 30 nothing_left
 for round in 1 2 3 4 5; do
 	pod team-a "job-$round" "$SHARE" "gpu-demo --info" | kubectl apply -f - >/dev/null
 	sleep "0.$((RANDOM % 10))"
+	eventually 10 child_pid node
 	kill -9 "$(child_pid node)"
 	check "round $round: the pod ends well" eventually 40 phase_is team-a "job-$round" Succeeded
 done
