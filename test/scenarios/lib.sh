@@ -70,6 +70,7 @@ card_of() {
 }
 
 platform_start() {
+	: >"$work/up.log" # what the last one said is not to be taken for this one's word
 	"$RINGFENCE" up --data "$work/data" --listen 127.0.0.1:0 --dashboard 127.0.0.1:0 \
 		--kubeconfig "$KUBECONFIG" "$@" >"$work/up.log" 2>&1 &
 	up_pid=$!
@@ -101,7 +102,7 @@ platform_up() {
 	fi
 	cd "$root/examples" || exit 1
 }
-child_pid() { pgrep -P "$up_pid" -f "ringfence $1 " | head -n 1; }
+child_pid() { pgrep -P "$up_pid" -f "ringfence $1 " | head -n 1 | grep .; }
 
 # Everything a scenario made hangs on its tenants.
 remove_tenants() {
