@@ -492,30 +492,62 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	return good;
 }
 
-/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. */
+/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. Each once, in
+ * however many plans of the round it is. */
 static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, int64_t sign)
 {
 	for (size_t i = 0; i < plan->n; i++) {
-		const struct co_pod *p = plan->go[i]->user;
+		struct co_pod *p = plan->go[i]->user;
 		const struct co_work *w = p != NULL ? p->work : NULL;
 		struct rf_workload_view v;
 
-		if (w == NULL || w->w == NULL || !w->running)
+		if (w == NULL || w->w == NULL || !w->running || p->shifted == c->shifts)
 			continue;
+		p->shifted = c->shifts;
 		rf_workload_view(w->w, &v);
 		if (v.members == (int64_t)w->n || p == w->first)
 			rf_takes_shift(c->queues, w->w, sign * (v.members == (int64_t)w->n ? 1 : v.members), c->now);
 	}
 }
 
-/* The books as they will be with all plans carried out, and back. */
-static void shift_plans(struct rf_core *c, int64_t sign)
+static int64_t cards_of_model(const struct rf_core *c, const struct rf_evict_plan *plan, size_t m)
 {
+	int64_t cards = 0;
+
+	for (size_t k = 0; k < plan->n_places; k++) {
+		const struct rf_fleet_place *at = &plan->places[k];
+		const struct co_node *n = at->node < c->by_handle.n ? c->by_handle.at[at->node] : NULL;
+
+		for (size_t i = 0; n != NULL && i < at->n; i++)
+			cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
+				 n->slots[at->grants[i].card].model == m;
+	}
+	return cards;
+}
+
+/* Who waits is charged for cards; of which models they will be its places say. */
+static void shift_models(struct rf_core *c, const struct co_plan *p, int64_t sign)
+{
+	for (size_t m = 0; c->model_quotas && m < c->n_models; m++) {
+		int64_t cards = c->models[m].resource >= 0 ? cards_of_model(c, &p->plan, m) : 0;
+
+		if (cards > 0)
+			rf_takes_shift_more(c->queues, p->work->w, c->models[m].resource, sign * cards, c->now);
+	}
+}
+
+/* The books as they will be with all plans carried out, and this one's victims gone, too (NULL: there is no other); and back. */
+static void shift_plans(struct rf_core *c, const struct rf_evict_plan *more, int64_t sign)
+{
+	c->shifts++;
+	if (more != NULL)
+		shift_victims(c, more, -sign);
 	for (size_t i = 0; i < c->plans.n; i++) {
 		const struct co_work *w = c->plans.at[i]->work;
 
 		shift_victims(c, &c->plans.at[i]->plan, -sign);
 		rf_takes_shift(c->queues, w->w, sign * (w->alike ? RF_MAX(w->min, 1) : 1), c->now);
+		shift_models(c, c->plans.at[i], sign);
 	}
 }
 
@@ -528,11 +560,11 @@ bool co_plans_spare(struct rf_core *c, const struct co_work *w)
 
 	rf_workload_view(w->w, &v);
 	co_spec(c, w, &ch, &s);
-	shift_plans(c, 1);
+	shift_plans(c, NULL, 1);
 	for (size_t i = 0; i < ch.n && enough; i++)
 		enough = rf_queues_room(c->queues, v.queue, ch.ask[i].resource, w->preemptible, c->now) >=
 			 ch.ask[i].amount * s.size;
-	shift_plans(c, -1);
+	shift_plans(c, NULL, -1);
 	return enough;
 }
 
@@ -859,18 +891,8 @@ static void wake_for_min_runs(struct rf_core *c)
 		wake_at(c, next);
 }
 
-static int64_t cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t m)
-{
-	const struct co_node *n = c->by_handle.at[at->node];
-	int64_t cards = 0;
-
-	for (size_t i = 0; i < at->n; i++)
-		cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
-			 n->slots[at->grants[i].card].model == m;
-	return cards;
-}
-
-/* Of which models the cards are is known only now: do the quotas of these leave so many, with the victims gone? */
+/* Of which models the cards are is known only now: do the quotas of these leave so many, with the victims gone and all
+ * others that were planned for there? */
 static bool models_suffice(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
 {
 	struct rf_workload_view v;
@@ -879,16 +901,14 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	if (!c->model_quotas)
 		return true;
 	rf_workload_view(w->w, &v);
-	shift_victims(c, plan, -1);
+	shift_plans(c, plan, 1);
 	for (size_t m = 0; m < c->n_models && enough; m++) {
-		int64_t need = 0;
+		int64_t need = cards_of_model(c, plan, m);
 
-		for (size_t i = 0; i < plan->n_places; i++)
-			need += cards_of_model(c, &plan->places[i], m);
 		enough = need == 0 || c->models[m].resource < 0 ||
 			 rf_queues_room(c->queues, v.queue, c->models[m].resource, w->preemptible, c->now) >= need;
 	}
-	shift_victims(c, plan, 1);
+	shift_plans(c, plan, -1);
 	return enough;
 }
 
@@ -996,20 +1016,26 @@ static bool is_said(const struct co_plan *p)
 }
 
 /* What is said is right when it is said: a plan of which a part was put off is made anew. Those that were told to go leave
- * anyway, and nobody else comes in between. */
+ * anyway, and nobody else comes in between. First all of these are dropped: none is made in view of one that may not be made
+ * again, whose victims would stay after all. */
 void co_plans_review(struct rf_core *c)
 {
+	struct co_work *again[CO_PLANS_MAX];
+	size_t n = 0;
+
 	for (size_t i = c->plans.n; i-- > 0;) {
 		struct co_plan *p = c->plans.at[i];
-		struct co_work *w = p->work;
 		bool stale = p->news != c->news;
 
 		p->news = c->news;
 		if (!stale || is_said(p))
 			continue;
+		again[n++] = p->work;
 		co_plan_drop(c, p);
-		if (candidate(c, w))
-			(void)plan_for(c, w);
+	}
+	while (n-- > 0) { /* in the order in which they were made */
+		if (candidate(c, again[n]))
+			(void)plan_for(c, again[n]);
 	}
 }
 
@@ -1115,6 +1141,21 @@ void co_evict_again(struct rf_core *c, struct co_pod *p)
 	}
 }
 
+void co_evict_half(struct rf_core *c, struct co_group *g)
+{
+	c->budget_round++;
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->state != CO_BOUND || p->deleting || p->evicting || p->again_ms > c->now)
+			continue;
+		if (c->budgets.n > 0 && !one_may_go(c, p)) {
+			co_pause(c, p, RF_LIT("its disruption budget is used up"));
+			continue;
+		}
+		p->evicting = true;
+		co_todo(c, p, CO_EVICT);
+	}
+}
+
 static bool is_planned(const struct rf_core *c, const struct co_pod *p)
 {
 	for (size_t i = 0; i < c->plans.n; i++) {
@@ -1134,6 +1175,18 @@ void co_evict_none(struct rf_core *c, struct co_group *g)
 			continue;
 		stays(c, p);
 		co_todo(c, p, CO_NOTHING);
+	}
+}
+
+/* With those who were refused and wait for their next time it is a gang again: they stay, and count as such from now on, not
+ * only when that time has come. */
+void co_evict_review(struct rf_core *c, struct co_group *g)
+{
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->state != CO_BOUND || !p->evicting || !p->whole || p->todo != CO_NOTHING || p->deleting || must_go(p))
+			continue;
+		stays(c, p);
+		drop_plans_of(c, p);
 	}
 }
 

@@ -30,7 +30,7 @@ static bool is_ready(const struct co_pod *p)
 	if (p->state == CO_QUEUED)
 		return true;
 	return p->state == CO_BARRED && p->seat == NULL &&
-	       (p->bar == CO_BAR_GROUP || p->bar == CO_BAR_MIN || p->bar == CO_BAR_COMMIT);
+	       (p->bar == CO_BAR_GROUP || p->bar == CO_BAR_MIN || p->bar == CO_BAR_COMMIT || p->bar == CO_BAR_HALF);
 }
 
 /* And from now on they are in order, whoever was told of first. */
@@ -319,16 +319,14 @@ static void list(struct rf_core *c, struct co_group *g, int64_t due)
 static void give_up(struct rf_core *c, struct co_group *g, const struct roll *r)
 {
 	drop_work(c, g);
+	bar_ready(c, r, CO_BAR_HALF);
 	for (size_t i = 0; i < r->n; i++) {
 		struct co_pod *p = r->all[i];
 
 		if (p->state == CO_PROMISED && p->todo != CO_ASKED)
 			co_todo(c, p, CO_RELEASE);
-		if (p->state != CO_BOUND || p->deleting || p->evicting || p->again_ms > c->now)
-			continue;
-		p->evicting = true;
-		co_todo(c, p, CO_EVICT);
 	}
+	co_evict_half(c, g);
 	g->tried = false;
 }
 
@@ -437,6 +435,11 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 	charge_members(c, g, &r, &a);
 	if (g->bereft && g->known) {
 		co_evict_rest(c, g);
+		r = (struct roll){ .n = 0 };
+		call_roll(g, &a, &r);
+	}
+	if (r.whole > 0) {
+		co_evict_review(c, g);
 		r = (struct roll){ .n = 0 };
 		call_roll(g, &a, &r);
 	}

@@ -185,6 +185,7 @@ enum co_bar {
 	CO_BAR_GROUP,	/* its group is not there */
 	CO_BAR_MIN,	/* its group has too few pods */
 	CO_BAR_COMMIT,	/* others of its group are on their way */
+	CO_BAR_HALF,	/* a part of its group has places, the rest finds none, and that part is let go first */
 	CO_BAR_PAUSE,	/* a decision failed; again later */
 	CO_BAR_REFUSED, /* the queues do not take it (too much of everything) */
 };
@@ -237,6 +238,7 @@ struct co_pod {
 	/* It went while its commit was on its way: should that fail in its name, the others are to hear of it. */
 	bool ghost;
 	uint64_t commit; /* the number of the one in which its binding was said last */
+	uint64_t shifted; /* the round in which it was counted as gone (core_evict.c) */
 	bool heard;    /* a claim was told of since it was placed */
 	bool flies;    /* is in the core's list of those */
 	bool respec;   /* what its work says of it is another */
@@ -424,6 +426,7 @@ struct rf_core {
 	int64_t plan_ms;   /* no sooner is looked again */
 	bool plan_more;	   /* not all candidates were looked at */
 	int64_t plan_wake; /* time alone may make another plan possible */
+	uint64_t shifts;   /* rounds in which the books are made as they will be with all plans carried out */
 	bool planning;	   /* what quotas of models leave is looked at when it is known who goes */
 	int attempts;	   /* plans that may still be looked for in this call */
 	bool min_runs;	   /* somebody has a minimum run time */
@@ -575,6 +578,8 @@ struct co_gang {
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p);
+/* The place of a pod that is alone: its preferences first. Writes the ask's class. */
+bool co_find(struct rf_core *c, const struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at);
 bool co_in_domain(struct rf_core *c, const struct co_work *w, uint32_t node); /* where the rest of its group is */
 
 /* --- core_ahead.c: nodes for work to come ------------------------------------------------------ */
@@ -616,7 +621,9 @@ bool co_plan_failed(struct rf_core *c, struct co_work *w);	 /* it was refused al
 void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
 void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
 void co_evict_rest(struct rf_core *c, struct co_group *g); /* as was decided before a restart */
+void co_evict_half(struct rf_core *c, struct co_group *g); /* it cannot be completed */
 void co_evict_none(struct rf_core *c, struct co_group *g);
+void co_evict_review(struct rf_core *c, struct co_group *g); /* it is a gang again: who was refused stays */
 bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
 struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
 

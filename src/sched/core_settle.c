@@ -329,18 +329,22 @@ static void settle_promised(struct rf_core *c, struct co_pod *p)
 	enum co_bar bar;
 
 	settle_seat(c, p, p->claim->node);
-	bar = co_barred(c, p);
 	if (p->todo == CO_RELEASE || (p->todo == CO_ASKED && p->state == CO_BARRED))
 		return; /* to be deleted, or not gone yet */
+	/* Its binding was asked for and may be done at any moment: what becomes of it is heard before anything is taken away
+	 * from under it, or from the others of its gang because of it. */
+	if (p->todo == CO_ASKED) {
+		co_state(c, p, CO_PROMISED);
+		return;
+	}
 	if (!co_claim_good(p->claim)) {
-		become_ghost(c, p);
 		co_state(c, p, CO_BARRED);
 		p->bar = CO_BAR_CLAIM;
 		co_todo(c, p, CO_RELEASE);
 		return;
 	}
+	bar = co_barred(c, p);
 	if (bar != CO_BAR_NONE && bar != CO_BAR_QUEUE) {
-		become_ghost(c, p);
 		co_state(c, p, CO_BARRED);
 		p->bar = (uint8_t)bar;
 		co_todo(c, p, CO_NOTHING);

@@ -72,6 +72,9 @@ static struct rf_str why_group(struct words *w)
 	if (p->bar == CO_BAR_COMMIT)
 		return plain(w, rf_arena_printf(w->a, "others of group %s are started first; it follows them", g->name),
 			     "group", "wait");
+	if (p->bar == CO_BAR_HALF)
+		return plain(w, rf_arena_printf(w->a, "a part of group %s has places and the rest finds none; that part is let go first", g->name),
+			     "group", "wait");
 	if (g->min > CO_GANG_MAX)
 		return line(w, rf_arena_printf(w->a, "group %s needs %" PRId64 " pods at once; %d can be started at once", g->name, g->min, CO_GANG_MAX),
 			    "pods", "group", g->min, CO_GANG_MAX, "lower its minimum");
@@ -116,6 +119,7 @@ static struct rf_str why_barred(struct words *w)
 	case CO_BAR_GROUP:
 	case CO_BAR_MIN:
 	case CO_BAR_COMMIT:
+	case CO_BAR_HALF:
 		return why_group(w);
 	case CO_BAR_PAUSE:
 		return plain(w, rf_arena_printf(w->a, "its binding was refused (%s); it is tried again later", p->failure != NULL ? p->failure : ""), "node",

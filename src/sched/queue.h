@@ -236,6 +236,8 @@ void rf_takes_news(struct rf_queues *qs);
 /* In the books only: as if so many more members of it ran, less than 0: fewer. To see what quotas leave then; to be
  * undone. */
 void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t members, int64_t now);
+/* As if it were charged so much more of something for which it does not ask by name: the model of the cards that it gets. */
+void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t amount, int64_t now);
 /* joins: of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
  * gang. Where its queue is over with that, it has no claim: it would go again with them. Lives until it is closed. */
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,

@@ -8,22 +8,23 @@ void rf_charge_foot(struct rf_queue *q, size_t r)
 	q->v[RF_V_FOOT][r] = RF_MAX(uses, q->v[RF_V_LOCAL][r]);
 }
 
+void rf_charge_shift_one(const struct rf_shape *s, size_t r, int64_t n)
+{
+	for (struct rf_queue *q = s->leaf; q != NULL; q = q->parent) {
+		int64_t before = q->v[RF_V_FOOT][r];
+
+		q->v[RF_V_USED][r] += n;
+		q->v[RF_V_FIXED][r] += s->preemptible ? 0 : n;
+		rf_charge_foot(q, r);
+		if (q->parent != NULL)
+			q->parent->v[RF_V_BELOW][r] += q->v[RF_V_FOOT][r] - before;
+	}
+}
+
 void rf_charge_shift(struct rf_shape *s, int64_t members)
 {
-	for (size_t i = 0; i < s->n_ask; i++) {
-		size_t r = (size_t)s->ask[i].resource;
-		int64_t n = s->ask[i].amount * members;
-
-		for (struct rf_queue *q = s->leaf; q != NULL; q = q->parent) {
-			int64_t before = q->v[RF_V_FOOT][r];
-
-			q->v[RF_V_USED][r] += n;
-			q->v[RF_V_FIXED][r] += s->preemptible ? 0 : n;
-			rf_charge_foot(q, r);
-			if (q->parent != NULL)
-				q->parent->v[RF_V_BELOW][r] += q->v[RF_V_FOOT][r] - before;
-		}
-	}
+	for (size_t i = 0; i < s->n_ask; i++)
+		rf_charge_shift_one(s, (size_t)s->ask[i].resource, s->ask[i].amount * members);
 }
 
 /* What is left below a bound, never less than 0. */

@@ -175,13 +175,6 @@ static void became_deep(struct rf_queues *qs, struct rf_queue *leaf)
 
 /* --- ready, or aside ------------------------------------------------------------------------ */
 
-static void make_ready(struct rf_queues *qs, struct rf_shape *s)
-{
-	if (s->item.pos == 0)
-		lower_by(qs, s->leaf, NULL, s);
-	rf_heap_put(&s->leaf->ready, &s->item);
-}
-
 static void rest(struct rf_queues *qs, struct rf_queue *leaf)
 {
 	if (leaf->rests)
@@ -203,6 +196,39 @@ static void rest(struct rf_queues *qs, struct rf_queue *leaf)
 			(leaf)->field = 0;                                                         \
 		}                                                                                  \
 	} while (0)
+
+/* Who would have more ready if a machine had more left, by the least that helps: nobody else has to be looked at when one
+ * has. To be called when what is ready there, or waits for a machine, is another. */
+static void list_short(struct rf_queues *qs, struct rf_queue *leaf)
+{
+	size_t least = leaf->ready.n < qs->deep && leaf->piece_sizes != 0 ? (size_t)__builtin_ctzll(leaf->piece_sizes) + 1 : 0;
+
+	if (least == leaf->piece_least)
+		return;
+	LIST_SET(&qs->short_of[leaf->piece_least], leaf, short_pos, false);
+	leaf->piece_least = least;
+	LIST_SET(&qs->short_of[least], leaf, short_pos, least > 0);
+}
+
+bool rf_order_audit(const struct rf_queues *qs, const struct rf_queue *leaf)
+{
+	uint64_t sizes = 0;
+	size_t least;
+
+	for (size_t i = 1; leaf->pieces != NULL && i <= RF_QUEUE_PIECES; i++)
+		sizes |= leaf->pieces[i].n > 0 ? UINT64_C(1) << (i - 1) : 0;
+	least = sizes != 0 && leaf->ready.n < qs->deep ? (size_t)__builtin_ctzll(sizes) + 1 : 0;
+	return sizes == leaf->piece_sizes && least == leaf->piece_least && (least > 0) == (leaf->short_pos > 0) &&
+	       (least == 0 || qs->short_of[least].at[leaf->short_pos - 1] == leaf);
+}
+
+static void make_ready(struct rf_queues *qs, struct rf_shape *s)
+{
+	if (s->item.pos == 0)
+		lower_by(qs, s->leaf, NULL, s);
+	rf_heap_put(&s->leaf->ready, &s->item);
+	list_short(qs, s->leaf);
+}
 
 static void count_held(struct rf_queues *qs, struct rf_shape *s, bool add)
 {
@@ -303,11 +329,14 @@ static void hold(struct rf_queues *qs, const struct aside *a)
 	s->held_at = qs->ticks;
 	s->room_res = a->room_res;
 	s->need = a->need;
+	if (a->kind == RF_HOLD_PIECE)
+		s->leaf->piece_sizes |= UINT64_C(1) << (s->piece - 1);
 	if (a->need > 0 || a->kind == RF_HOLD_PIECE)
 		rf_heap_put(room_heap(qs, s), &s->room);
 	else
 		link_held(s);
 	count_held(qs, s, true);
+	list_short(qs, s->leaf);
 }
 
 static void let_go(struct rf_queues *qs, struct rf_shape *s)
@@ -319,8 +348,11 @@ static void let_go(struct rf_queues *qs, struct rf_shape *s)
 		rf_heap_del(room_heap(qs, s), &s->room);
 	else
 		unlink_held(s);
+	if (s->hold == RF_HOLD_PIECE && piece_heap(s)->n == 0)
+		s->leaf->piece_sizes &= ~(UINT64_C(1) << (s->piece - 1));
 	s->leaf->to_scan = RF_MIN(s->leaf->to_scan, s->leaf->n_held);
 	s->hold = RF_HOLD_NONE;
+	list_short(qs, s->leaf);
 }
 
 /* What the limits leave, of the leaf only or of all on its path; less than 0 where one is over. */
@@ -342,11 +374,13 @@ static struct rf_shape *first_piece(const struct rf_queues *qs, const struct rf_
 {
 	struct rf_heap_item *first = NULL;
 
-	for (int64_t i = 1; i <= RF_MIN(qs->piece, RF_QUEUE_PIECES); i++) {
-		const struct rf_heap *h = &leaf->pieces[i];
+	for (uint64_t left = leaf->piece_sizes; left != 0; left &= left - 1) {
+		int64_t size = __builtin_ctzll(left) + 1;
 
-		if (h->n > 0 && (first == NULL || rf_order_piece(h->at[0], first)))
-			first = h->at[0];
+		if (size > qs->piece)
+			break;
+		if (first == NULL || rf_order_piece(leaf->pieces[size].at[0], first))
+			first = leaf->pieces[size].at[0];
 	}
 	return first != NULL ? RF_CONTAINER_OF(first, struct rf_shape, room) : NULL;
 }
@@ -458,8 +492,12 @@ void rf_order_freed(struct rf_queues *qs, struct rf_shape *s)
 {
 	struct rf_queue *leaf = s->leaf;
 
+	bool aside = leaf->n_held > 0 || leaf->n_roomed > 0;
+
 	leaf->freed = ++qs->ticks;
-	if (leaf->n_held > 0 || leaf->n_roomed > 0)
+	if (aside && leaf->ready.n >= qs->deep)
+		qs->late = true; /* it is not looked at, and stays where it was for now */
+	if (aside)
 		scan(qs, leaf);
 	else
 		rf_order_path(qs, leaf);
@@ -475,15 +513,9 @@ void rf_queues_changed(struct rf_queues *qs, uint64_t resources)
 	}
 }
 
-void rf_queues_piece(struct rf_queues *qs, int64_t most)
+/* Each has its place anew, also who has nothing more ready. */
+static void pull_all(struct rf_queues *qs)
 {
-	int64_t was = qs->piece;
-
-	qs->piece = RF_MIN(most, RF_QUEUE_PIECES);
-	if (qs->piece <= was)
-		return;
-	qs->helps++;
-	qs->settled = false;
 	for (size_t i = qs->pieced.n; i-- > 0;) {
 		struct rf_queue *leaf = i < qs->pieced.n ? qs->pieced.at[i] : NULL;
 
@@ -492,6 +524,35 @@ void rf_queues_piece(struct rf_queues *qs, int64_t most)
 		pull_pieces(qs, leaf);
 		rf_order_path(qs, leaf);
 	}
+	qs->late = false;
+}
+
+static void pull_short(struct rf_queues *qs)
+{
+	for (int64_t i = 1; i <= qs->piece; i++) {
+		while (qs->short_of[i].n > 0) {
+			struct rf_queue *leaf = qs->short_of[i].at[qs->short_of[i].n - 1];
+
+			pull_pieces(qs, leaf);
+			list_short(qs, leaf); /* it has enough ready now, or nobody whom that helps: it is in another */
+			rf_order_path(qs, leaf);
+		}
+	}
+}
+
+void rf_queues_piece(struct rf_queues *qs, int64_t most)
+{
+	int64_t was = qs->piece;
+
+	qs->piece = RF_MAX(RF_MIN(most, RF_QUEUE_PIECES), 0);
+	if (qs->piece <= was)
+		return;
+	qs->helps++;
+	qs->settled = false;
+	if (qs->late)
+		pull_all(qs);
+	else
+		pull_short(qs);
 }
 
 static void wake_rested(struct rf_queues *qs)
@@ -596,6 +657,7 @@ void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 	else if (s->hold == RF_HOLD_NONE)
 		rf_heap_put(&s->leaf->ready, &s->item);
 	LIST_SET(&qs->waiting, s->leaf, waiting_pos, rf_queue_shapes(s->leaf) > 0);
+	list_short(qs, s->leaf);
 	if (s->leaf->ready.n < qs->deep)
 		refill(qs, s->leaf);
 	rf_order_path(qs, s->leaf);

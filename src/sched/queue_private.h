@@ -97,10 +97,12 @@ struct rf_queue {
 	struct rf_shape *held, *held_last;
 	struct rf_heap *rooms; /* shapes that wait for room, by need; NULL: none yet */
 	struct rf_heap *pieces; /* shapes that wait for a machine with so much left, by that; NULL: none yet */
+	uint64_t piece_sizes; /* those of which somebody waits in pieces, a bit each: bit 0 is 1 */
+	size_t piece_least;   /* which of short_of it is in; 0: none */
 	size_t n_held, n_roomed, n_pieced, to_scan, n_soft, n_refused;
 	uint64_t freed;	      /* grows when work of its own ends */
 	struct rf_heap large; /* gangs that wait, the largest first, then the oldest */
-	size_t soft_pos, refused_pos, pieced_pos, waiting_pos,
+	size_t soft_pos, refused_pos, pieced_pos, short_pos, waiting_pos,
 		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
 	struct rf_look look, look_held;
 	struct rf_shape *held_look; /* the next of held */
@@ -180,12 +182,14 @@ struct rf_queues {
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
 	RF_VEC(struct rf_queue *) soft, refused, pieced, large, waiting; /* leaves that have such */
+	RF_VEC(struct rf_queue *) short_of[RF_QUEUE_PIECES + 1]; /* leaves that would have more ready, had a machine so much left */
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
 	size_t deep; /* RF_QUEUE_TRIES, or less in tests */
 	bool stale;  /* guarantees, keys and heaps are to be made anew */
 	bool unordered; /* keys and heaps are */
+	bool late;	/* some leaf is not where it belongs, as work of it ended (rf_order_freed) */
 	bool fair_stale;
 	int64_t refreshed;
 	bool settled; /* nothing that is ready may run, but perhaps in fresh */
@@ -239,6 +243,7 @@ void rf_queues_settle_amounts(struct rf_queues *qs);
 
 /* queue_charge.c */
 void rf_charge_shift(struct rf_shape *s, int64_t members); /* books only; negative: gives back */
+void rf_charge_shift_one(const struct rf_shape *s, size_t r, int64_t n); /* of one resource, whatever it asks for */
 void rf_charge_foot(struct rf_queue *q, size_t r);	   /* from what it uses; not its parents */
 /* RF_WHY_RUNNING: allowed. ret may be NULL. */
 enum rf_why_kind rf_charge_check(const struct rf_shape *s, int64_t members, struct rf_why *ret);
@@ -276,6 +281,7 @@ static inline bool rf_order_too_large(const struct rf_queues *qs, const struct r
 {
 	return s->piece > qs->piece;
 }
+bool rf_order_audit(const struct rf_queues *qs, const struct rf_queue *leaf); /* is it in the list where it belongs? */
 void rf_order_keys(struct rf_queues *qs, struct rf_queue *q); /* of one queue, from its heap */
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf);
 void rf_order_wake_all(struct rf_queues *qs);

@@ -624,6 +624,14 @@ void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t m
 	rf_charge_shift(w->shape, members);
 }
 
+void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t amount, int64_t now)
+{
+	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	rf_share_fill(qs);
+	rf_charge_shift_one(w->shape, (size_t)resource, amount);
+}
+
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
 			       const struct rf_queue_ask *joins, size_t n_joins)
 {

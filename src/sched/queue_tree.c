@@ -162,6 +162,8 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->soft);
 	rf_vec_done(&qs->refused);
 	rf_vec_done(&qs->pieced);
+	for (size_t i = 0; i < RF_COUNT(qs->short_of); i++)
+		rf_vec_done(&qs->short_of[i]);
 	rf_vec_done(&qs->rested);
 	rf_vec_done(&qs->touched);
 	rf_vec_done(&qs->large);
@@ -490,6 +492,7 @@ static void reorder(struct rf_queues *qs, int64_t now)
 			rf_heap_put(&q->parent->ready, &q->item);
 	}
 	qs->refreshed = now;
+	qs->late = false;
 	qs->settled = false;
 	qs->fresh = NULL;
 }
@@ -587,6 +590,8 @@ static int recount_one(struct rf_queues *qs, struct rf_queue *q, struct rf_err *
 	if (rate != q->rate)
 		return rf_fail(err, RF_INTERNAL, "queue %s: its bill is %llu, counted %llu",
 			       q->name, (unsigned long long)q->rate, (unsigned long long)rate);
+	if (rf_queue_is_leaf(q) && q->parent != NULL && !rf_order_audit(qs, q))
+		return rf_fail(err, RF_INTERNAL, "queue %s: who waits for a machine with more left is not listed as such", q->name);
 	return 0;
 }
 

@@ -892,9 +892,13 @@ static void test_node_goes_with_a_promise(void **state)
 	decide(&w);
 	carry_claim(&w, &w.d[0]);
 	rf_core_del_node(w.c, rf_arena_str(&w.a, w.d[0].node));
+	decide(&w); /* it may be bound at any moment */
+	assert_null(of(&w, RF_CORE_RELEASE, "p1"));
+	rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("no such node"), w.now);
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_RELEASE, "p1"));
 	del_claim(&w, "p1", "a");
+	w.now += 1000;
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
 	end(&w);

@@ -206,8 +206,9 @@ static void note_torn(const struct world *w, struct group *g, int i)
 	int64_t going;
 	bool torn = ref_staying(w, i, &going) < g->min;
 
+	if (g->torn == 0) /* who is meant is known from then on, however long it takes to tell them all */
+		g->torn_at = w->now;
 	g->torn = !torn ? 0 : g->torn > 0 ? g->torn + 1 : going;
-	g->torn_at = w->now;
 	g->lost = 0;
 }
 

@@ -386,12 +386,12 @@ static void test_gang_is_one_again(void **state)
 		(void)world_scrub(w, &w->pods[i]);
 	settle(w); /* the other lands there */
 	assert_int_equal(running(w), 2);
-	world_time(w, 1000);
-	assert_true(world_decide(w, 64));
-	assert_int_equal(evictions(w), 0);
 	p = submit(w, CRUX, S_CARD);
 	settle(w);
 	assert_int_equal(p->node, 0);
+	world_time(w, 1000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
 	rest(w);
 	assert_true(stays->live && !stays->deleting);
 	end(w);
@@ -1228,6 +1228,179 @@ static void test_decided_on_a_node_that_goes(void **state)
 	end(w);
 }
 
+/* All claims of a gang are there and one of it is bound, when its node goes. The others' bindings were asked for. */
+static struct world *node_goes_under_a_gang(void)
+{
+	struct world *w = begin(1, 4);
+
+	gang(w, ACME, 3);
+	for (int i = 0; i < 3; i++) {
+		struct pod *p = member(w, ACME, S_CARD, 0);
+
+		p->budget = 1;
+		world_tell_pod(w, p);
+	}
+	assert_true(world_decide(w, 64));
+	while (w->writes[0].kind != W_BIND)
+		assert_true(world_write(w, false));
+	assert_true(world_write(w, false));
+	w->nodes[0].exists = false;
+	world_tell_node(w, 0);
+	world_time(w, w->config.gang_window_ms + 1);
+	assert_true(world_decide(w, 64)); /* whatever becomes of them: nothing is taken from under them, nobody goes for them */
+	assert_int_equal(w->n_writes, 2);
+	assert_int_equal(w->writes[0].kind, W_BIND);
+	assert_int_equal(w->writes[1].kind, W_BIND);
+	return w;
+}
+
+static void test_bindings_on_their_way(void **state)
+{
+	struct world *w = node_goes_under_a_gang();
+
+	(void)state;
+	write_all(w);
+	assert_int_equal(running(w), 3);
+	rest(w);
+	assert_int_equal(running(w), 3);
+	end(w);
+	w = node_goes_under_a_gang();
+	assert_true(world_write(w, true));
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	assert_int_equal(w->n.releases, 2);
+	rest(w);
+	assert_int_equal(running(w), 0);
+	end(w);
+}
+
+/* Half a gang that its budget keeps stays until that allows it. The others are told that they wait for it. */
+static void test_half_a_gang_is_kept(void **state)
+{
+	struct world *w = node_goes_under_a_gang();
+	rf_auto(arena) a = RF_ARENA_INIT;
+	int waiting = 0;
+
+	(void)state;
+	w->budgets[ACME] = 0;
+	world_put_budget(w->core, w, ACME);
+	assert_true(world_write(w, true));
+	rest(w);
+	assert_int_equal(w->n.evicts, 0);
+	assert_int_equal(running(w), 1);
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		if (!p->live || p->node != NOBODY)
+			continue;
+		waiting++;
+		assert_non_null(strstr(rf_arena_cstr(&a, rf_core_why(w->core, rf_str(p->uid), w->now, &a)), "let go first"));
+	}
+	assert_int_equal(waiting, 2);
+	w->budgets[ACME] = 1;
+	world_put_budget(w->core, w, ACME);
+	rest(w);
+	assert_int_equal(running(w), 0);
+	end(w);
+}
+
+/* Two evictions of four are refused, and these two are enough: they are a gang as before, and whatever takes one takes both. */
+static void test_two_refused_are_enough(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p = outrank_gang(w, 2);
+
+	(void)state;
+	p->shape = S_CARD4;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 4);
+	(void)write_eviction(w, true);
+	(void)write_eviction(w, true);
+	write_all(w);
+	assert_int_equal(running(w), 2);
+	p = make(w, ACME, S_CARD4);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	rest(w);
+	assert_int_equal(running(w), 0);
+	end(w);
+}
+
+/* One plan takes what is above the minimum, another the rest. One was told to go when the first is not made again, for who it
+ * was has no claim any more: what it left to go stays, and the other takes no more than it needs. */
+static void test_plans_are_made_anew_together(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p;
+
+	(void)state;
+	guarantee(w, BOLT, R_CARDS, 2);
+	guarantee(w, CRUX, R_CARDS, 1);
+	gang(w, ACME, 4);
+	for (int i = 0; i < 4; i++)
+		(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	world_add_node(w, 1, 2);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_int_equal(running(w), 6);
+	(void)submit(w, BOLT, S_CARD2);
+	p = submit(w, CRUX, S_CARD);
+	assert_true(world_decide(w, 1));
+	assert_int_equal(evictions(w), 1);
+	guarantee(w, BOLT, R_CARDS, 0);
+	assert_true(world_decide(w, 64));
+	all_well(w);
+	rest(w);
+	assert_true(p->node != NOBODY);
+	assert_true(running(w) >= 4);
+	end(w);
+}
+
+/* What two give up is planned for a third, all of them within a limit of a model. Who is gone first and comes again does not
+ * take that, although there is a card for it: it would all be in vain, and begin anew. */
+static void test_room_of_a_model_is_kept(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *slow, *p;
+
+	(void)state;
+	w->remake = true;
+	world_add_node(w, 0, 4);
+	w->queues[ACME].exists = true;
+	w->queues[ACME].quotas[R_H100] = (struct quota){ true, -1, 4, -1, -1 };
+	world_tell_queue(w, ACME);
+	slow = make(w, ACME, S_CARD);
+	slow->grace = 1500;
+	world_tell_pod(w, slow);
+	p = make(w, ACME, S_CARD2);
+	p->priority = 1;
+	world_tell_pod(w, p);
+	settle(w);
+	world_add_node(w, 1, 4);
+	(void)submit(w, BOLT, S_CARD2);
+	settle(w);
+	p = make(w, ACME, S_CARD4);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	write_all(w);
+	world_time(w, 1);
+	for (int i = 0; i < PODS; i++)
+		(void)world_scrub(w, &w->pods[i]);
+	settle(w);
+	assert_true(slow->live);
+	rest(w);
+	assert_true(p->node != NOBODY);
+	assert_int_equal(w->n.evicts, 2);
+	end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1265,6 +1438,11 @@ int main(void)
 		cmocka_unit_test(test_rack_is_cleared),
 		cmocka_unit_test(test_tenant_that_gives_way),
 		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
+		cmocka_unit_test(test_bindings_on_their_way),
+		cmocka_unit_test(test_half_a_gang_is_kept),
+		cmocka_unit_test(test_two_refused_are_enough),
+		cmocka_unit_test(test_plans_are_made_anew_together),
+		cmocka_unit_test(test_room_of_a_model_is_kept),
 	};
 
 	return cmocka_run_group_tests_name("core_evict", tests, NULL, NULL);

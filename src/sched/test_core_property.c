@@ -131,6 +131,10 @@ static void test_once_broken(void **state)
 		20900072,	    /* I16: models were tried in the order in which they had been told of */
 		5384385406,	    /* I13: a queue grew beyond its guarantee by priority, and lost that to another's, by turns */
 		5384386965,	    /* I10: of a gang bound again after a restart one was deleted, and the others waited for it */
+		5384388214,	    /* I14: half a gang was evicted while the others' bindings were on their way */
+		8100000379,	    /* I20: who had been evicted came again and took what its model's limit left for who it went for */
+		9200002073,	    /* I14: who was refused and is of a gang again was planned with as if it went */
+		10300003749,	    /* I14: a plan was made in view of one that was not made again */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];

@@ -1189,7 +1189,8 @@ static bool within_guarantee(const struct world *w, const struct pod *p)
 	return true;
 }
 
-/* Work that may go beyond doubt: alone, over the guarantee on every level even when all such work is gone. */
+/* Work that may go beyond doubt: alone, over the guarantee on every level even when all such work is gone. Who is over what it
+ * is guaranteed of a model may have these cards within what it is guaranteed of any. */
 static bool certain_victim(const struct world *w, const struct pod *p, const struct pod *o, const bool gone[PODS])
 {
 	int leaf = ref_leaf(w, o);
@@ -1201,7 +1202,7 @@ static bool certain_victim(const struct world *w, const struct pod *p, const str
 		bool over = false;
 
 		for (int r = 0; r < RES; r++)
-			if (asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && ref_asks(p, r) > 0 && r <= R_MIG7)
+			if (asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && ref_asks(p, r) > 0 && r <= R_MIG7 && !is_model(r))
 				over |= ref_used(w, q, r, false, gone) >= ref_guaranteed(w, q, r) && ref_guaranteed(w, q, r) != NONE;
 		if (!over)
 			return false;
@@ -1297,15 +1298,16 @@ static bool reason_holds(struct world *w, const struct pod *p, const char *why)
 	      "I18 %s: a reason without its parts: %s", p->uid, why);
 	CHECK(w, strstr(why, "resource=none") != NULL || number_in(why, "need=") > number_in(why, "have="),
 	      "I18 %s (%s) is told that it has what it needs: %s", p->uid, shapes[p->shape].name, why);
+	CHECK(w, strstr(why, "its group") == NULL || group_of(w, p) == NULL, "I18 %s is told of a group that is not there: %s", p->uid, why);
 	w->n.checked_reasons++;
 	return limit_holds(w, p, why);
 }
 
-/* promised: those count, too, that hold cards and are not bound. */
+/* promised: those count, too, that hold cards and are not bound. Whom a disruption budget keeps the API evicts for nobody. */
 static bool gangs_whole(struct world *w, bool promises)
 {
 	for (int g = 0; g < GROUPS; g++) {
-		int64_t bound = 0, promised = 0;
+		int64_t bound = 0, promised = 0, kept = 0;
 
 		if (!w->groups[g].exists || w->groups[g].started || !w->tenants[space_tenant(w->groups[g].space)].exists)
 			continue; /* whose tenant is not there neither starts nor ends */
@@ -1315,9 +1317,10 @@ static bool gangs_whole(struct world *w, bool promises)
 			if (p->group != g || !p->live || p->ended || p->deleting)
 				continue;
 			bound += p->node != NOBODY;
+			kept += p->node != NOBODY && !budget_open(w, p);
 			promised += p->node == NOBODY && p->claimed && p->allocated;
 		}
-		CHECK(w, bound == 0 || bound >= w->groups[g].min || (!promises && promised > 0), "I10 gang %s rests with %d of %d bound",
+		CHECK(w, bound == kept || bound >= w->groups[g].min || (!promises && promised > 0), "I10 gang %s rests with %d of %d bound",
 		      w->groups[g].name, (int)bound, (int)w->groups[g].min);
 		CHECK(w, promised == 0 || !promises, "I10 gang %s rests with %d promised, %d bound", w->groups[g].name, (int)promised,
 		      (int)bound);
@@ -1338,9 +1341,32 @@ static bool is_enough(const struct world *w, int group)
 	return n >= w->groups[group].min;
 }
 
+/* Are those all gone that were told to go, as the core knows it? */
+static bool all_went(const struct world *w, int group)
+{
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		if (p->group == group && (p->dirty || (p->live && (p->evicted || p->refused))))
+			return false;
+	}
+	return true;
+}
+
+/* It went as a whole and came back: it is a gang like any other, and who came late is one of it. */
+static void whole_again(struct world *w, int group)
+{
+	w->groups[group].torn = w->groups[group].lost = 0;
+	for (int i = 0; i < PODS; i++)
+		w->pods[i].late &= w->pods[i].group != group;
+}
+
 /* An eviction that was refused is not tried again once it is a gang again; who of that ends later ends nobody else. */
 void ref_gangs_again(struct world *w)
 {
+	for (int g = 0; g < GROUPS; g++)
+		if (w->groups[g].exists && w->groups[g].torn > 0 && is_enough(w, g) && all_went(w, g))
+			whole_again(w, g);
 	for (int i = 0; i < PODS; i++) {
 		struct pod *p = &w->pods[i];
 

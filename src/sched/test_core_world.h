@@ -76,7 +76,8 @@ struct group {
 	bool exists, started, pinned;
 	/* So many were told to go and not refused, and what was left then is less than its minimum; 0: not so. */
 	int64_t torn;
-	int64_t torn_at, lost; /* when the last of it was told to go, and who ended by itself since, as told */
+	int64_t torn_at; /* when the first of these was told */
+	int64_t lost;	 /* who ended by itself since the last was, as told */
 	int64_t ending;	  /* as written: those bound by then go as a whole */
 	int64_t whole_at; /* 0: not yet */
 	int space, shape, queue, zoned;

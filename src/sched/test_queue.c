@@ -1735,6 +1735,74 @@ static void too_large_for_any_machine(size_t many)
 	rf_queues_free(qs);
 }
 
+struct crowd {
+	struct rf_queues *qs;
+	struct rf_queue *leaves[20];
+	struct rf_workload *works[2000]; /* NULL: gone */
+	size_t n;
+	struct rf_prng r;
+};
+
+static bool any_fits(const struct crowd *c, int64_t piece)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct rf_workload *w = c->works[i];
+
+		if (w != NULL && w->members == 0 && w->shape->ask[0].amount <= piece)
+			return true;
+	}
+	return false;
+}
+
+static void come_or_go(struct crowd *c)
+{
+	size_t i = c->n > 0 ? rf_prng_below(&c->r, c->n) : 0;
+	int64_t cards = 1 + (int64_t)rf_prng_below(&c->r, 8);
+
+	if (c->n < RF_COUNT(c->works) && rf_prng_below(&c->r, 4) > 0) {
+		c->works[c->n++] = submit_pod(c->qs, c->leaves[rf_prng_below(&c->r, RF_COUNT(c->leaves))], cards,
+					      rf_prng_below(&c->r, 500) * 8 + (uint64_t)cards);
+	} else if (c->n > 0 && c->works[i] != NULL) {
+		rf_queues_remove(c->qs, c->works[i], 0);
+		c->works[i] = NULL;
+	}
+}
+
+/* Whatever machines have left: somebody who fits is found, if there is one, in leaves of few shapes and of many. */
+static void who_fits_a_machine_is_found(void **state)
+{
+	struct crowd *c = rf_new(struct crowd);
+	struct rf_err err = RF_ERR_INIT;
+	int64_t members;
+
+	(void)state;
+	*c = (struct crowd){ .qs = make(), .r = { .state = 7 } };
+	for (size_t i = 0; i < RF_COUNT(c->leaves); i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "leaf-%zu", i);
+		c->leaves[i] = put(c->qs, name, "", 0, NONE);
+	}
+	capacity(c->qs, 100000);
+	for (int step = 0; step < 6000; step++) {
+		/* mostly only the small ones fit, so that the large ones pile up */
+		int64_t piece = (int64_t)rf_prng_below(&c->r, step % 50 == 0 ? 9 : 3);
+		struct rf_workload *w;
+
+		come_or_go(c);
+		rf_queues_piece(c->qs, piece);
+		w = rf_queues_next(c->qs, 0, &members);
+		assert_int_equal(w != NULL, any_fits(c, piece));
+		if (w != NULL) {
+			assert_true(w->shape->ask[0].amount <= piece);
+			assert_int_equal(rf_queues_admit(c->qs, w, members, 0, &err), 0);
+		}
+		counts(c->qs);
+	}
+	rf_queues_free(c->qs);
+	free(c);
+}
+
 static void a_machine_must_have_room(void **state)
 {
 	(void)state;
@@ -1750,6 +1818,7 @@ int main(void)
 		T(work_goes_before_a_new_queue_is_settled),
 		T(cycles_are_refused),
 		T(a_machine_must_have_room),
+		T(who_fits_a_machine_is_found),
 		T(weight_zero_is_refused),
 		T(bad_amounts_are_refused),
 		T(trees_have_a_depth),
