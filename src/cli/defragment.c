@@ -30,7 +30,8 @@ static struct rf_json *rows_of(struct rf_arena *a, const struct rf_json *plan)
 					  rf_time_age(a, rf_json_int(rf_json_at(m, "ranSeconds"), 0) * 1000),
 					  rf_arena_printf(a, "%.*s/%.*s", RF_STR(rf_json_str_at(m, "node")),
 							  RF_STR(rf_json_str_at(m, "card"))),
-					  rf_json_str_at(m, "roomOn")));
+					  rf_arena_printf(a, "%.*s/%.*s", RF_STR(rf_json_str_at(m, "roomOn")),
+							  RF_STR(rf_json_str_at(m, "roomOnCard")))));
 	}
 	return rows;
 }
@@ -50,6 +51,7 @@ static void print_sum(struct rf_arena *a, const struct rf_json *plan)
 	printf("\n");
 	print_names("cards that become whole", rf_json_at(plan, "cards"));
 	print_names("machines that become whole", rf_json_at(plan, "machines"));
+	print_names("room for one more slice", rf_json_at(plan, "slices"));
 	printf("free cards: %lld now, %lld then\n", (long long)rf_json_int(rf_json_at(plan, "freeCards", "now"), 0),
 	       (long long)rf_json_int(rf_json_at(plan, "freeCards", "then"), 0));
 	printf("cost: %lld pods start again, which ran for %.*s together\n",
@@ -66,7 +68,7 @@ static int print(struct rf_arena *a, const struct rf_json *plan, struct rf_err *
 	if (!is_table())
 		return rf_cli_print(plan, NULL, 0, err);
 	if (rf_json_len(rf_json_at(plan, "moves")) == 0) {
-		printf("nothing to move: no card would become free by it\n");
+		printf("nothing to move: no card would become free by it, and no large slice\n");
 		return 0;
 	}
 	if (rf_cli_print(rows_of(a, plan), columns, RF_COUNT(columns), err) < 0)
@@ -132,8 +134,8 @@ const struct rf_verb RF_VERB_DEFRAGMENT = {
 	.summary = "Show which pods to move so that cards and machines become whole, and move them",
 	.usage = "[--apply] [--most N] [-o json|table]",
 	.details = "Only pods that a controller makes again, that ran their minimum, that may be evicted\n"
-		   "(ringfence.io/preemptible), as far as disruption budgets allow; no gangs. ROOM ON: a node that has\n"
-		   "room now. Where a pod goes is decided when it is made again, and is not promised.\n"
+		   "(ringfence.io/preemptible), as far as disruption budgets allow; no gangs. ROOM ON: the card where it\n"
+		   "would be placed now. Where a pod goes is decided when it is made again, and is not promised.\n"
 		   "Without --apply nothing is changed. With it the pods are evicted in this order, up to the first\n"
 		   "that is refused. For administrators: it needs ClusterRole ringfence-defragment or more.",
 	RF_VERB_OPTS(OPTS),

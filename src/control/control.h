@@ -41,9 +41,11 @@ struct rf_defragment_opts {
 };
 /* What the scheduler would move, from what the API says now; changes nothing. Only what some controller makes again,
  * ran its minimum and is not pinned, as far as disruption budgets allow, and no gangs:
- * {"moves": [{namespace, pod, uid, owner, ranSeconds, node, card, roomOn}], "cards": ["node/card"] that become whole,
- * "machines": nodes of which all cards do, "freeCards": {now, then}, "cost": {pods, ranSeconds}}.
- * roomOn: a node that has room for it now; where it goes is decided when it is made again. */
+ * {"moves": [{namespace, pod, uid, owner, ranSeconds, node, card, roomOn, roomOnCard}], "cards": ["node/card"] that become
+ * whole, "slices": ["node/card:profile"] that have room for one more, "machines": nodes of which all cards become whole,
+ * "freeCards": {now, then}, "cost": {pods, ranSeconds}}.
+ * roomOn, roomOnCard: where it would be placed now, on the same node or another; several cards: separated by commas. Where
+ * it goes is decided when it is made again. */
 int rf_defragment_plan(struct rf_kube *k, const struct rf_defragment_opts *o, struct rf_arena *a, struct rf_json **ret,
 		       struct rf_err *err);
 /* Evicts them in order, as their budgets allow, up to the first that is refused: the error. ret_done is written

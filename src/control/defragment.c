@@ -1,5 +1,5 @@
-/* Whole cards by moving: the scheduler's plan as an object that people read, and its evictions one after the other.
- * Nothing is changed but by rf_defragment_apply. */
+/* Whole cards by moving, and room for larger slices: the scheduler's plan as an object that people read, and its evictions
+ * one after the other. Nothing is changed but by rf_defragment_apply. */
 #include "control/private.h"
 
 #define MOVES_MAX 10000
@@ -47,13 +47,12 @@ static void find_busy(const struct rf_snapshot *s, const struct rf_core_move *mo
 	rf_map_done(&moved);
 }
 
-/* Moves of one card, and of one node, stand together. */
 static void push_once(struct rf_arena *a, struct rf_json *list, struct rf_str text)
 {
-	size_t n = rf_json_len(list);
-
-	if (n > 0 && rf_str_eq(rf_json_str(rf_json_item(list, n - 1)), text))
-		return;
+	for (size_t i = rf_json_len(list); i > 0; i--) {
+		if (rf_str_eq(rf_json_str(rf_json_item(list, i - 1)), text))
+			return;
+	}
 	rf_json_push(a, list, rf_json_string(a, text));
 }
 
@@ -61,14 +60,16 @@ static struct rf_json *move_of(const struct rf_snapshot *s, struct rf_arena *a, 
 {
 	const struct rf_json *pod = s->placer.cluster.get(s->placer.cluster.ctx, &RF_PODS, m->ns, m->name);
 
-	return rf_json_make(a, "{'namespace':%S,'pod':%S,'uid':%S,'owner':%S,'ranSeconds':%D,'node':%S,'card':%S,'roomOn':%S}",
+	return rf_json_make(a,
+			    "{'namespace':%S,'pod':%S,'uid':%S,'owner':%S,'ranSeconds':%D,'node':%S,'card':%S,'roomOn':%S,"
+			    "'roomOnCard':%S}",
 			    m->ns, m->name, m->uid, owner_of(a, pod), ran_s(pod, s->placer.now_ms), m->from, m->device,
-			    m->to);
+			    m->to, m->to_device);
 }
 
 static struct rf_json *plan_of(const struct rf_snapshot *s, struct rf_arena *a, const struct rf_core_move *moves, size_t n)
 {
-	struct rf_json *list = rf_json_array(a), *cards = rf_json_array(a), *whole = rf_json_array(a);
+	struct rf_json *list = rf_json_array(a), *cards = rf_json_array(a), *whole = rf_json_array(a), *slices = rf_json_array(a);
 	struct rf_map busy = RF_MAP_INIT;
 	struct rf_fleet_usage u;
 	int64_t ran = 0;
@@ -80,15 +81,19 @@ static struct rf_json *plan_of(const struct rf_snapshot *s, struct rf_arena *a, 
 
 		rf_json_push(a, list, m);
 		ran += rf_json_int(rf_json_at(m, "ranSeconds"), 0);
-		push_once(a, cards, rf_arena_printf(a, "%.*s/%.*s", RF_STR(moves[i].from), RF_STR(moves[i].device)));
+		if (moves[i].profile.n > 0)
+			push_once(a, slices, rf_arena_printf(a, "%.*s/%.*s:%.*s", RF_STR(moves[i].from), RF_STR(moves[i].device),
+							     RF_STR(moves[i].profile)));
+		else
+			push_once(a, cards, rf_arena_printf(a, "%.*s/%.*s", RF_STR(moves[i].from), RF_STR(moves[i].device)));
 		if (rf_map_get(&busy, moves[i].from) == NULL)
 			push_once(a, whole, moves[i].from);
 	}
 	rf_map_done(&busy);
 	return rf_json_make(a,
-			    "{'moves':%j,'cards':%j,'machines':%j,'freeCards':{'now':%D,'then':%D},'cost':{'pods':%D,"
+			    "{'moves':%j,'cards':%j,'slices':%j,'machines':%j,'freeCards':{'now':%D,'then':%D},'cost':{'pods':%D,"
 			    "'ranSeconds':%D}}",
-			    list, cards, whole, u.free_cards, n > 0 ? moves[n - 1].free_cards : u.free_cards, (int64_t)n, ran);
+			    list, cards, slices, whole, u.free_cards, n > 0 ? moves[n - 1].free_cards : u.free_cards, (int64_t)n, ran);
 }
 
 int rf_defragment_plan_by(const struct rf_hands *h, const struct rf_defragment_opts *o, struct rf_arena *a,
@@ -147,7 +152,7 @@ static int evict(const struct rf_hands *h, struct rf_arena *a, const struct rf_j
 		rc = look(h, a, rf_kube_path(a, &RF_PODS, ns, name, NULL), move, err);
 	if (rc == 0)
 		h->event(h->ctx, pod, "Normal", "Defragmented",
-			 RF_LIT("evicted so that its card becomes whole; who made it makes it again"));
+			 RF_LIT("evicted so that its card becomes whole, or has room for a larger slice; who made it makes it again"));
 	return rc == -RF_NOT_FOUND ? 0 : rc;
 }
 

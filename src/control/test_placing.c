@@ -1570,10 +1570,10 @@ static void a_pool_says_how_its_nodes_are_used(void **state)
 
 /* --- whole cards by moving --------------------------------------------------------------------------- */
 
-/* A share of 8Gi on the first card of a node, bound and running for fifty minutes. */
-static struct rf_json *add_share(struct world *w, const char *name, const char *node, const char *maker)
+/* A share of 8Gi on a card, bound and running for fifty minutes. */
+static struct rf_json *add_share_on(struct world *w, const char *name, const char *node, const char *card, const char *maker)
 {
-	struct rf_sched_grant g = { .container = RF_LIT("main"), .device = RF_LIT("gpu-0"), .bytes = INT64_C(8) << 30, .milli = 100 };
+	struct rf_sched_grant g = { .container = RF_LIT("main"), .device = rf_str(card), .bytes = INT64_C(8) << 30, .milli = 100 };
 	struct rf_json *pod = rf_json_make(
 		&w->a,
 		"{'apiVersion':'v1','kind':'Pod','metadata':{'name':%s,'namespace':'red','uid':%s,'creationTimestamp':"
@@ -1599,6 +1599,11 @@ static struct rf_json *add_share(struct world *w, const char *name, const char *
 	put(w, text(w, POD, "red", name), pod);
 	put(w, text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s", RF_STR(rf_kube_name(claim))), claim);
 	return pod;
+}
+
+static struct rf_json *add_share(struct world *w, const char *name, const char *node, const char *maker)
+{
+	return add_share_on(w, name, node, "gpu-0", maker);
 }
 
 /* Three machines of one card, with a little on each. */
@@ -1643,6 +1648,7 @@ static void a_plan_says_what_moves_what_for_and_at_what_cost(void **state)
 	assert_true(rf_str_is(rf_json_str_at(m, "node"), "n2"));
 	assert_true(rf_str_is(rf_json_str_at(m, "card"), "gpu-0"));
 	assert_true(rf_str_is(rf_json_str_at(m, "roomOn"), "n0"));
+	assert_true(rf_str_is(rf_json_str_at(m, "roomOnCard"), "gpu-0"));
 	assert_int_equal(rf_json_int(rf_json_at(m, "ranSeconds"), -1), 3000);
 	assert_int_equal(rf_json_len(rf_json_at(p, "cards")), 2);
 	assert_true(rf_str_is(rf_json_str(rf_json_item(rf_json_at(p, "cards"), 0)), "n2/gpu-0"));
@@ -1665,15 +1671,15 @@ static void what_must_stay_is_in_no_plan(void **state)
 	}
 	scattered(w, "Job");
 	assert_int_equal(moves_in(w), 2);
-	/* The last two cannot go: the first has room beside them. */
-	for (int i = 1; i < 3; i++) {
+	/* The first two cannot go: the last has room beside them. */
+	for (int i = 0; i < 2; i++) {
 		struct rf_json *o = add_share(w, text(w, "s%d", i), text(w, "n%d", i), "Job");
 
 		rf_json_set_str(&w->a, rf_json_ensure(&w->a, o, "metadata", "annotations"), i == 1 ? "ringfence.io/preemptible" : "ringfence.io/min-run-seconds",
 				i == 1 ? RF_LIT("false") : RF_LIT("3600"));
 	}
 	assert_int_equal(moves_in(w), 1);
-	assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(plan(w), "moves"), 0), "pod"), "s0"));
+	assert_true(rf_str_is(rf_json_str_at(rf_json_item(rf_json_at(plan(w), "moves"), 0), "pod"), "s2"));
 	/* Nor what a budget keeps. */
 	put(w, "/apis/policy/v1/namespaces/red/poddisruptionbudgets/all",
 	    rf_json_make(&w->a, "{'kind':'PodDisruptionBudget','metadata':{'name':'all','namespace':'red'},'spec':{'selector':{}},"
@@ -1757,6 +1763,48 @@ static void make_again(struct world *w, const char *name)
 	rf_json_del(rf_json_at(o, "spec"), RF_LIT("nodeName"));
 	rf_json_del(o, RF_LIT("status"));
 	put(w, text(w, "/api/v1/namespaces/red/pods/%s-again", name), o);
+}
+
+static struct rf_str card_of(struct world *w, const char *pod)
+{
+	struct rf_str name = rf_pod_claim_name(&w->a, get(w, text(w, POD, "red", pod)));
+	const struct rf_json *claim =
+		get(w, text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s", RF_STR(name)));
+
+	return rf_json_str_at(rf_json_item(rf_json_at(claim, "status", "allocation", "devices", "results"), 0), "device");
+}
+
+/* From card to card: what is said of the machine, and that it comes so while the old one is still there. */
+static void a_plan_moves_inside_a_machine(void **state)
+{
+	struct world *w = *state;
+	struct rf_err err = RF_ERR_INIT;
+	const struct rf_json *p = NULL, *m = NULL;
+	size_t done = 0;
+
+	add_tenant(w, "red", "{'isolation':'share','quota':{'gpuMemory':'100Gi'}}");
+	add_node(w, "n0", 2);
+	add_share_on(w, "s0", "n0", "gpu-0", "ReplicaSet");
+	add_share_on(w, "s1", "n0", "gpu-1", "ReplicaSet");
+	deliver(w);
+	(void)rf_placer_turn(&w->p);
+	p = plan(w);
+	assert_int_equal(rf_json_len(rf_json_at(p, "moves")), 1);
+	m = rf_json_item(rf_json_at(p, "moves"), 0);
+	assert_true(rf_str_is(rf_json_str_at(m, "pod"), "s1"));
+	assert_true(rf_str_is(rf_json_str_at(m, "card"), "gpu-1"));
+	assert_true(rf_str_is(rf_json_str_at(m, "roomOn"), "n0"));
+	assert_true(rf_str_is(rf_json_str_at(m, "roomOnCard"), "gpu-0"));
+	assert_int_equal(rf_json_len(rf_json_at(p, "cards")), 1);
+	assert_int_equal(rf_json_len(rf_json_at(p, "slices")), 0);
+	assert_int_equal(rf_json_len(rf_json_at(p, "machines")), 0);
+	assert_int_equal(rf_json_int(rf_json_at(p, "freeCards", "then"), -1), 1);
+	assert_int_equal(rf_defragment_apply_by(&w->p.hands, &w->a, p, &done, &err), 0);
+	assert_int_equal(done, 1);
+	make_again(w, "s1");
+	deliver(w);
+	(void)rf_placer_turn(&w->p);
+	assert_true(rf_str_is(card_of(w, "s1-again"), "gpu-0"));
 }
 
 /* Who is made again while the one before it still goes must not come back to the card that is to be free. */
@@ -2013,6 +2061,7 @@ int main(void)
 		TEST(what_is_heard_and_decided_is_logged),
 		TEST(a_pool_says_how_its_nodes_are_used),
 		TEST(a_plan_says_what_moves_what_for_and_at_what_cost),
+		TEST(a_plan_moves_inside_a_machine),
 		TEST(what_must_stay_is_in_no_plan),
 		TEST(a_pool_that_is_spread_is_not_made_whole),
 		TEST(what_another_scheduler_placed_stays),

@@ -232,7 +232,7 @@ static bool take_gang(struct rf_core *c, struct co_work *w, int64_t members, uin
 
 /* --- one pod ---------------------------------------------------------------------------------- */
 
-static bool find(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at)
+bool co_find(struct rf_core *c, const struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at)
 {
 	struct rf_wish *wish = p->shape->wish;
 
@@ -251,7 +251,7 @@ static bool find_hidden(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask
 	bool found;
 
 	co_plans_hide(c, p->work);
-	found = find(c, p, ask, at);
+	found = co_find(c, p, ask, at);
 	rf_fleet_rollback(c->fleet, mark);
 	return found;
 }
@@ -266,7 +266,7 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool 
 	if (!co_ask(c, p->shape, models, &ask))
 		return false;
 	ask.may_kept = co_ahead_may(c, p->work);
-	if (!(hide ? find_hidden(c, p, &ask, &at) : find(c, p, &ask, &at)))
+	if (!(hide ? find_hidden(c, p, &ask, &at) : co_find(c, p, &ask, &at)))
 		return false;
 	if (rf_fleet_take(c->fleet, &ask, &at, false, &hold, &err) < 0)
 		return false;

@@ -160,6 +160,8 @@ uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below
 /* False: whoever goes, never there (class, cordon, size and models of the node). */
 bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
 bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card);
+/* So many more slices of the profile would fit on the card together, whoever asks. */
+size_t rf_fleet_slices_on(const struct rf_fleet *f, uint32_t node, unsigned card, unsigned profile);
 /* The nodes of its rack, itself among them, where somebody may keep this owner out of all of it; 0: nobody does. */
 size_t rf_fleet_rack_shut(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_owner *o, const uint32_t **ret);
 /* Does that hold? And how many on a node do? */

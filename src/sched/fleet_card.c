@@ -215,6 +215,22 @@ bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card)
 	return node < f->nodes.n && card < f->nodes.at[node].n_cards;
 }
 
+size_t rf_fleet_slices_on(const struct rf_fleet *f, uint32_t node, unsigned card, unsigned profile)
+{
+	const struct rf_mig_profile *p;
+	const struct card *c;
+	size_t n;
+
+	if (!rf_fleet_has_card(f, node, card))
+		return 0;
+	c = &f->nodes.at[node].cards[card];
+	if (!c->there || !c->v.healthy || fl_starts(f, c, &c->load, profile) == 0)
+		return 0;
+	p = &f->models[c->v.model].profiles[profile];
+	n = RF_MIN(f->models[c->v.model].copies[profile][c->load.mask], p->max - c->load.of_profile[profile]);
+	return RF_MIN(n, (RF_MIG_COMPUTE_SLICES - c->load.compute) / p->slices);
+}
+
 size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
 {
 	const struct node *n;

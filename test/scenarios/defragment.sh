@@ -1,14 +1,19 @@
 #!/bin/bash
-# Whole cards by moving: what `ringfence defragment` plans, and what it does with --apply. Three machines that are
-# there in name only are enough: pods are placed on them, and nobody starts them.
+# Whole cards by moving: what `ringfence defragment` plans, and what it does with --apply. Machines that are there in
+# name only are enough: pods are placed on them, and nobody starts them.
 source "$(dirname "$0")/lib.sh"
 platform_up --simulate 1xH200
 
-machine() { # NAME
+machine() { # NAME POOL CARDS
+	local cards=
+	for ((i = 0; i < $3; i++)); do
+		cards+="{name: gpu-$i, attributes: {productName: {string: NVIDIA H200}, healthy: {bool: true}},
+			capacity: {memory: {value: 141Gi}, compute: {value: \"1000\"}}},"
+	done
 	kubectl create -f - <<-YAML
 		apiVersion: v1
 		kind: Node
-		metadata: {name: $1, labels: {ringfence.io/pool: far}}
+		metadata: {name: $1, labels: {ringfence.io/pool: $2}}
 	YAML
 	kubectl patch node "$1" --subresource=status --type=merge -p '{"status":{"allocatable":{"cpu":"8","memory":"64Gi","pods":"50"},
 		"capacity":{"cpu":"8","memory":"64Gi","pods":"50"},"conditions":[{"type":"Ready","status":"True"}]}}'
@@ -20,10 +25,7 @@ machine() { # NAME
 		  driver: ringfence.io
 		  nodeName: $1
 		  pool: {name: $1, generation: 1, resourceSliceCount: 1}
-		  devices:
-		  - name: gpu-0
-		    attributes: {productName: {string: NVIDIA H200}, healthy: {bool: true}}
-		    capacity: {memory: {value: 141Gi}, compute: {value: "1000"}}
+		  devices: [${cards//$'\n'/}]
 	YAML
 }
 pool() { # NAME PLACEMENT
@@ -34,8 +36,9 @@ pool() { # NAME PLACEMENT
 		spec: {placement: $2}
 	YAML
 }
-pod() { # NAME [OWNER]
-	local owner=
+pod() { # NAME [OWNER [POOL]]
+	local owner= where=
+	[[ -n ${3:-} ]] && where="nodeSelector: {ringfence.io/pool: $3}"
 	[[ -n ${2:-} ]] && owner="ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: $2, uid: 1-2-3, controller: true}]"
 	kubectl apply -f - <<-YAML
 		apiVersion: v1
@@ -47,6 +50,7 @@ pod() { # NAME [OWNER]
 		  $owner
 		spec:
 		  restartPolicy: Never
+		  $where
 		  containers:
 		  - name: main
 		    image: host
@@ -56,6 +60,10 @@ pod() { # NAME [OWNER]
 	YAML
 }
 node_of() { kubectl -n red get pod "$1" -o jsonpath='{.spec.nodeName}'; }
+card_of() {
+	kubectl -n red get resourceclaims -o jsonpath="{.items[?(@.status.reservedFor[0].name=='$1')].status.allocation.devices.results[0].device}"
+}
+is_on_card() { [[ $(card_of "$1") == "$2" ]]; }
 is_on() { [[ $(node_of "$1") == "$2" ]]; }
 goes() { [[ -n $(kubectl -n red get pod "$1" -o jsonpath='{.metadata.deletionTimestamp}') ]]; }
 plan() { "$RINGFENCE" defragment "$@"; }
@@ -72,7 +80,7 @@ metadata: {name: red}
 spec: {isolation: share, quota: {gpuMemory: 100Gi, pods: 20}}
 YAML
 check "and becomes ready" kubectl wait --for=condition=Ready --timeout=20s tenant/red
-for n in far-0 far-1 far-2; do machine $n >/dev/null; done
+for n in far-0 far-1 far-2; do machine $n far 1 >/dev/null; done
 says "nothing runs, so there is nothing to move" "nothing to move" plan
 
 # a little on each: the pool spreads
@@ -127,4 +135,25 @@ moved=$(for i in 0 1 2; do goes "s$i" && echo "s$i"; done)
 check "one pod goes" test "$(wc -w <<<"$moved")" == 1
 says "and its event says why" Defragmented kubectl -n red get events
 check "a second look does not move it again" bash -c "! '$RINGFENCE' defragment -o json | grep -q '\"pod\": \"$moved\"'"
+
+# from card to card of one machine
+check "a pool of one machine is accepted" pool near spread
+machine near-0 near 2 >/dev/null
+for i in 0 1; do
+	pod "t$i" web near >/dev/null
+	eventually 20 is_on "t$i" near-0
+done
+check "its pods are spread over its two cards" test "$(card_of t0) $(card_of t1)" == "gpu-0 gpu-1"
+check "nothing is moved there" bash -c "! '$RINGFENCE' defragment | grep near-0"
+check "that pool is to be packed, too" kubectl patch gpupool near --type=merge -p '{"spec":{"placement":"pack"}}'
+plan >"$work/plan" 2>&1
+check "the plan says from which card to which" grep -Eq 'red/t1 .* near-0/gpu-1 +near-0/gpu-0' "$work/plan"
+says "and that the one becomes whole" near-0/gpu-1 grep "cards that become whole" "$work/plan"
+check "but not the machine" bash -c "! grep 'machines that become whole' '$work/plan' | grep near-0"
+check "it is evicted" eventually 10 bash -c "'$RINGFENCE' defragment --apply | grep evicted"
+check "and goes" goes t1
+pod t1-again web near >/dev/null # as its maker does, while the old one still ends
+check "who comes for it is placed" eventually 20 is_on t1-again near-0
+check "on the card that was said" is_on_card t1-again gpu-0
+check "and is not moved again" bash -c "! '$RINGFENCE' defragment | grep near-0"
 done_testing
