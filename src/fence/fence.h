@@ -65,13 +65,13 @@ struct rf_cost {
 
 /* A mark is an event behind some launches of a lane: when it is done, so are they. */
 struct rf_mark {
-	CUevent event;
-	CUevent from;	/* where their time starts on the card; NULL: at the mark before, or unknown */
 	uint64_t cost;	/* what they were thought to take */
 	uint64_t began; /* when the first of them was launched */
-	uint16_t lane;
 	uint16_t launches;
-	uint16_t kind;	/* index of their cost; RF_COSTS: of several kinds */
+	uint16_t kind; /* index of their cost; RF_COSTS: of several kinds */
+	uint16_t lane;
+	CUevent event;
+	CUevent from; /* where their time starts on the card; NULL: at the mark before, or unknown */
 };
 
 #define RF_LANES 128
@@ -79,42 +79,44 @@ struct rf_mark {
 #define RF_MARKS 64
 #define RF_COSTS 1024
 
-/* A stream with work of this process. Its events are used in turn. */
+/* A stream with work of this process. Its events are used in turn. What every launch looks at is in one line of the
+ * cache, here and in the pace below. */
 struct rf_lane {
-	CUcontext ctx;	/* the current one at the launch; NULL: nobody's lane */
-	CUcontext home; /* the stream's own */
+	_Alignas(64) CUcontext ctx; /* the current one at the launch; NULL: nobody's lane */
 	CUstream stream;
 	uint32_t thread; /* of a per-thread default stream; 0: any thread may use the stream */
 	uint8_t card;
-	uint8_t next;	     /* event */
-	uint8_t outstanding; /* marks */
-	bool silent;	     /* events cannot be had: time is guessed */
 	uint8_t doubt;	     /* so many launches more get a mark each: waiting tells nothing */
+	uint8_t outstanding; /* marks */
+	uint8_t next;	     /* event */
+	bool silent;	     /* events cannot be had: time is guessed */
 	uint64_t launched_at; /* last */
-	uint64_t idle_at;    /* when its last work was done; 0: not known */
-	CUevent last; /* the newest mark's */
 	struct rf_mark open; /* launches behind the last mark */
+	CUcontext home; /* the stream's own */
+	uint64_t idle_at; /* when its last work was done; 0: not known */
+	CUevent last;	  /* the newest mark's */
 	CUevent event[RF_LANE_EVENTS];
 };
+_Static_assert(offsetof(struct rf_lane, open) + offsetof(struct rf_mark, lane) <= 64, "in one line");
 
 /* This process on one card. */
 struct rf_pace {
-	uint64_t inflight;  /* what launches in flight are thought to take */
+	_Alignas(64) uint64_t inflight; /* what launches in flight are thought to take */
 	uint64_t busy_from; /* 0: nothing in flight */
-	uint64_t begun_at;  /* what busy_from was last */
 	uint64_t done_at;   /* when the work known to be done was done */
+	uint64_t rang_at;   /* since when a ring waits to be heard; 0: none does */
+	uint32_t rang;	    /* which */
+	uint32_t launches;
+	uint32_t sat; /* seat + 1 where it was published last; 0: nowhere at this desk */
+	uint32_t waiting;
+	bool begun;  /* the arbiter wants to know, after the launch */
+	bool orphan; /* the arbiter is gone: the process keeps to its share by itself */
+	uint64_t begun_at;    /* what busy_from was last */
 	uint64_t progress_at; /* when work was last seen to end */
 	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */
 	uint64_t held_ns;
 	uint64_t gpu_before, held_before;
 	uint64_t gpu_gone; /* its own, told elsewhere: nobody is to charge it again */
-	uint32_t launches;
-	uint32_t waiting;
-	uint32_t sat; /* seat + 1 where it was published last; 0: nowhere at this desk */
-	uint32_t rang; /* the ring that waits to be heard, since rang_at */
-	uint64_t rang_at;
-	bool begun;  /* the arbiter wants to know, after the launch */
-	bool orphan; /* the arbiter is gone: the process keeps to its share by itself */
 	uint64_t own_until;
 	uint64_t own_from;
 	uint64_t ask_at; /* for a new gate, not before */
@@ -122,6 +124,7 @@ struct rf_pace {
 	unsigned head, n; /* marks in flight, oldest first */
 	struct rf_mark mark[RF_MARKS];
 };
+_Static_assert(offsetof(struct rf_pace, orphan) < 64, "in one line");
 
 /* The limits of a context that make it take memory: CU_LIMIT_STACK_SIZE and the four behind it. */
 #define RF_CONTEXT_LIMITS 5

@@ -596,10 +596,10 @@ static bool is_unheard(const struct rf_gate *gate, struct rf_pace *p, uint64_t n
 	return p->rang_at != 0;
 }
 
-/* Whether it is the turn of another process of the fence. */
-static bool is_shut_out(const struct rf_fence *f, const struct rf_gate_card *g)
+/* Whether it is the turn of another process of the fence; the arbiter knows this one by the seat it told last. */
+static bool is_shut_out(const struct rf_gate_card *g, const struct rf_pace *p)
 {
-	unsigned seat = f->place.seat;
+	unsigned seat = p->sat - 1;
 
 	return seat < RF_SIBLINGS &&
 	       __atomic_load_n(&g->shut[seat / 64], __ATOMIC_RELAXED) >> seat % 64 & 1;
@@ -614,7 +614,7 @@ static inline uint64_t open_until(struct rf_fence *f, const struct rf_gate_card 
 
 		if (until == RF_GATE_FREE)
 			return until;
-		if (is_shut_out(f, g) || (until == RF_GATE_STANDING && is_unheard(f->gate, p, now)))
+		if (is_shut_out(g, p) || (until == RF_GATE_STANDING && is_unheard(f->gate, p, now)))
 			return 0;
 		return until;
 	}
@@ -780,7 +780,8 @@ static void count(struct rf_fence *f, struct rf_lane *l, uint64_t cost)
 		l->open.kind = RF_COSTS;
 	p->inflight += cost;
 	p->launches++;
-	set_working(f, l);
+	if (l->open.launches == 1)
+		set_working(f, l);
 }
 
 /* The driver refused it. If somebody has put a mark behind it meanwhile, the mark will tell. */
