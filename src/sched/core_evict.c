@@ -417,17 +417,82 @@ static void take_back(struct rf_core *c, struct pretence *v)
 	}
 }
 
-/* Can all plans but this work's be carried out, each in its turn? */
+/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. Each once, in
+ * however many plans of the round it is. */
+static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, int64_t sign)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		struct co_pod *p = plan->go[i]->user;
+		const struct co_work *w = p != NULL ? p->work : NULL;
+		struct rf_workload_view v;
+
+		if (w == NULL || w->w == NULL || !w->running || p->shifted == c->shifts)
+			continue;
+		p->shifted = c->shifts;
+		rf_workload_view(w->w, &v);
+		if (v.members == (int64_t)w->n || p == w->first)
+			rf_takes_shift(c->queues, w->w, sign * (v.members == (int64_t)w->n ? 1 : v.members), c->now);
+	}
+}
+
+static int64_t cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m)
+{
+	int64_t cards = 0;
+
+	for (; n_places > 0; n_places--, at++) {
+		const struct co_node *n = at->node < c->by_handle.n ? c->by_handle.at[at->node] : NULL;
+
+		for (size_t i = 0; n != NULL && i < at->n; i++)
+			cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
+				 n->slots[at->grants[i].card].model == m;
+	}
+	return cards;
+}
+
+/* As if it were in these places, in the books. Who waits is charged for cards; of which models they will be its places say. */
+static void shift_work(struct rf_core *c, const struct co_work *w, const struct rf_fleet_place *at, size_t n, int64_t sign)
+{
+	rf_takes_shift(c->queues, w->w, sign * (w->alike ? RF_MAX(w->min, 1) : 1), c->now);
+	for (size_t m = 0; c->model_quotas && m < c->n_models; m++) {
+		int64_t cards = c->models[m].resource >= 0 ? cards_of_model(c, at, n, m) : 0;
+
+		if (cards > 0)
+			rf_takes_shift_more(c->queues, w->w, c->models[m].resource, sign * cards, c->now);
+	}
+}
+
+/* In the books: all plans' victims gone, but of this work's. */
+static void shift_gone(struct rf_core *c, const struct co_work *but, int64_t sign)
+{
+	c->shifts++;
+	for (size_t i = 0; i < c->plans.n; i++) {
+		if (c->plans.at[i]->work != but)
+			shift_victims(c, &c->plans.at[i]->plan, -sign);
+	}
+}
+
+/* Can all plans but this work's be carried out, each in its turn? Where models have quotas only on cards that those leave
+ * then: the books are as they will be in the meantime. */
 static bool all_hold(struct rf_core *c, const struct co_work *but, struct pretence *ret, struct rf_arena *a)
 {
 	bool good = true;
 
-	c->planning = true;
+	c->planning = !c->model_quotas;
+	if (c->model_quotas)
+		shift_gone(c, but, 1);
 	for (size_t i = 0; i < c->plans.n; i++) {
 		ret[i] = (struct pretence){ .plan = NULL };
 		if (c->plans.at[i]->work != but)
 			good = pretend(c, c->plans.at[i], a, &ret[i]) && good;
+		if (c->model_quotas && ret[i].good)
+			shift_work(c, ret[i].plan->work, ret[i].at, ret[i].gang.gang.n, 1);
 	}
+	for (size_t i = 0; i < c->plans.n && c->model_quotas; i++) {
+		if (ret[i].good)
+			shift_work(c, ret[i].plan->work, ret[i].at, ret[i].gang.gang.n, -1);
+	}
+	if (c->model_quotas)
+		shift_gone(c, but, -1);
 	c->planning = false;
 	return good;
 }
@@ -492,50 +557,6 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	return good;
 }
 
-/* As if all that goes were gone, in the books: a member each, or a gang that is known as one with its first. Each once, in
- * however many plans of the round it is. */
-static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, int64_t sign)
-{
-	for (size_t i = 0; i < plan->n; i++) {
-		struct co_pod *p = plan->go[i]->user;
-		const struct co_work *w = p != NULL ? p->work : NULL;
-		struct rf_workload_view v;
-
-		if (w == NULL || w->w == NULL || !w->running || p->shifted == c->shifts)
-			continue;
-		p->shifted = c->shifts;
-		rf_workload_view(w->w, &v);
-		if (v.members == (int64_t)w->n || p == w->first)
-			rf_takes_shift(c->queues, w->w, sign * (v.members == (int64_t)w->n ? 1 : v.members), c->now);
-	}
-}
-
-static int64_t cards_of_model(const struct rf_core *c, const struct rf_evict_plan *plan, size_t m)
-{
-	int64_t cards = 0;
-
-	for (size_t k = 0; k < plan->n_places; k++) {
-		const struct rf_fleet_place *at = &plan->places[k];
-		const struct co_node *n = at->node < c->by_handle.n ? c->by_handle.at[at->node] : NULL;
-
-		for (size_t i = 0; n != NULL && i < at->n; i++)
-			cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
-				 n->slots[at->grants[i].card].model == m;
-	}
-	return cards;
-}
-
-/* Who waits is charged for cards; of which models they will be its places say. */
-static void shift_models(struct rf_core *c, const struct co_plan *p, int64_t sign)
-{
-	for (size_t m = 0; c->model_quotas && m < c->n_models; m++) {
-		int64_t cards = c->models[m].resource >= 0 ? cards_of_model(c, &p->plan, m) : 0;
-
-		if (cards > 0)
-			rf_takes_shift_more(c->queues, p->work->w, c->models[m].resource, sign * cards, c->now);
-	}
-}
-
 /* The books as they will be with all plans carried out, and this one's victims gone, too (NULL: there is no other); and back. */
 static void shift_plans(struct rf_core *c, const struct rf_evict_plan *more, int64_t sign)
 {
@@ -546,8 +567,7 @@ static void shift_plans(struct rf_core *c, const struct rf_evict_plan *more, int
 		const struct co_work *w = c->plans.at[i]->work;
 
 		shift_victims(c, &c->plans.at[i]->plan, -sign);
-		rf_takes_shift(c->queues, w->w, sign * (w->alike ? RF_MAX(w->min, 1) : 1), c->now);
-		shift_models(c, c->plans.at[i], sign);
+		shift_work(c, w, c->plans.at[i]->plan.places, c->plans.at[i]->plan.n_places, sign);
 	}
 }
 
@@ -903,7 +923,7 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	rf_workload_view(w->w, &v);
 	shift_plans(c, plan, 1);
 	for (size_t m = 0; m < c->n_models && enough; m++) {
-		int64_t need = cards_of_model(c, plan, m);
+		int64_t need = cards_of_model(c, plan->places, plan->n_places, m);
 
 		enough = need == 0 || c->models[m].resource < 0 ||
 			 rf_queues_room(c->queues, v.queue, c->models[m].resource, w->preemptible, c->now) >= need;
@@ -1165,6 +1185,18 @@ static bool is_planned(const struct rf_core *c, const struct co_pod *p)
 		}
 	}
 	return false;
+}
+
+/* Something of the gang is another: who was to go because it could not be completed, and was not told yet, goes only if that is
+ * found anew. */
+void co_evict_unsaid(struct rf_core *c, struct co_group *g)
+{
+	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
+		if (p->todo != CO_EVICT || p->whole || is_planned(c, p))
+			continue;
+		p->evicting = false;
+		co_todo(c, p, CO_NOTHING);
+	}
 }
 
 /* Its PodGroup is gone: who was to go only because others went stays, unless that was said already. */

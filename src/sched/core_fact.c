@@ -354,13 +354,9 @@ static void count_slot(const struct rf_core *c, const struct co_slot *s, int64_t
 {
 	const struct co_model *m = &c->models[s->model];
 
-	sum[CO_CARDS]++;
-	for (size_t i = 0; !s->told && i < c->n_models; i++) { /* as it is charged */
-		if (c->models[i].resource >= 0)
-			sum[c->models[i].resource] += c->model_quotas;
-	}
 	if (!s->told)
-		return;
+		return; /* count_held did */
+	sum[CO_CARDS]++;
 	if (m->resource >= 0)
 		sum[m->resource]++;
 	if (!s->sliced) {
@@ -383,12 +379,20 @@ static void count_profiles(const struct rf_core *c, const int64_t *cut, int64_t 
 	}
 }
 
-/* Of a card of which nobody has told since a restart only what is held of it is known. */
+/* Of a card of which nobody has told since a restart only what is held of it is known, and counts as it is charged: a whole one
+ * may be of any model, and a share of one is no card that somebody else could count on. */
 static void count_held(struct rf_core *c, const struct co_node *n, const struct co_grant *g, int64_t *sum)
 {
 	int64_t profile = g->profile.n > 0 ? co_profile(c, g->profile) : -1;
 
-	if (g->slot >= n->n_slots || n->slots[g->slot].told || g->whole)
+	if (g->slot >= n->n_slots || n->slots[g->slot].told)
+		return;
+	for (size_t i = 0; g->whole && c->model_quotas && i < c->n_models; i++) {
+		if (c->models[i].resource >= 0)
+			sum[c->models[i].resource]++;
+	}
+	sum[CO_CARDS] += g->whole;
+	if (g->whole)
 		return;
 	if (profile >= 0)
 		sum[profile]++;

@@ -425,6 +425,7 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 	struct roll r = { .n = 0 };
 
 	g->mending = false;
+	co_evict_unsaid(c, g);
 	call_roll(g, &a, &r);
 	for (size_t i = 0; r.placed == 0 && i < r.n; i++) {
 		if (!r.all[i]->ghost)

@@ -622,6 +622,7 @@ void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
 void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
 void co_evict_rest(struct rf_core *c, struct co_group *g); /* as was decided before a restart */
 void co_evict_half(struct rf_core *c, struct co_group *g); /* it cannot be completed */
+void co_evict_unsaid(struct rf_core *c, struct co_group *g);
 void co_evict_none(struct rf_core *c, struct co_group *g);
 void co_evict_review(struct rf_core *c, struct co_group *g); /* it is a gang again: who was refused stays */
 bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */

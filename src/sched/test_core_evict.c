@@ -1304,6 +1304,25 @@ static void test_half_a_gang_is_kept(void **state)
 	end(w);
 }
 
+/* Half a gang is to go, and was not told yet, when its PodGroup is deleted: it is half of nothing any more, and stays. */
+static void test_half_of_no_group(void **state)
+{
+	struct world *w = node_goes_under_a_gang();
+
+	(void)state;
+	assert_true(world_write(w, true));
+	assert_true(world_decide(w, 1));
+	assert_int_equal(w->n.releases, 1);
+	assert_int_equal(evictions(w), 0);
+	w->groups[0].exists = false;
+	world_tell_group(w, 0);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(running(w), 1);
+	end(w);
+}
+
 /* Two evictions of four are refused, and these two are enough: they are a gang as before, and whatever takes one takes both. */
 static void test_two_refused_are_enough(void **state)
 {
@@ -1401,6 +1420,51 @@ static void test_room_of_a_model_is_kept(void **state)
 	end(w);
 }
 
+static void no_h100(struct world *w, int queue)
+{
+	w->queues[queue].exists = true;
+	w->queues[queue].quotas[R_H100] = (struct quota){ true, -1, 0, -1, -1 };
+	world_tell_queue(w, queue);
+}
+
+/* What is planned on cards of the one model that its quotas allow is not to be had elsewhere, however many of another are free:
+ * who was evicted for it and comes again does not get these. */
+static void test_model_of_a_plan_is_kept(void **state)
+{
+	struct world *w = begin(2, 2);
+	struct pod *slow, *other, *p;
+
+	(void)state;
+	w->remake = true;
+	for (int k = 0; k < 2; k++)
+		w->nodes[0].cards[k].model = 1;
+	world_tell_node(w, 0);
+	no_h100(w, ACME);
+	no_h100(w, BOLT);
+	guarantee(w, BOLT, R_CARDS, 2);
+	slow = make(w, ACME, S_CARD);
+	slow->grace = 1500;
+	world_tell_pod(w, slow);
+	(void)submit(w, ACME, S_CARD);
+	other = submit(w, CRUX, S_H100);
+	settle(w);
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	assert_true(!other->evicted);
+	write_all(w);
+	world_end_pod(w, other);
+	world_time(w, 1);
+	for (int i = 0; i < PODS; i++)
+		(void)world_scrub(w, &w->pods[i]);
+	settle(w);
+	assert_true(slow->live);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(w->n.evicts, 2);
+	end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1440,9 +1504,11 @@ int main(void)
 		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
 		cmocka_unit_test(test_bindings_on_their_way),
 		cmocka_unit_test(test_half_a_gang_is_kept),
+		cmocka_unit_test(test_half_of_no_group),
 		cmocka_unit_test(test_two_refused_are_enough),
 		cmocka_unit_test(test_plans_are_made_anew_together),
 		cmocka_unit_test(test_room_of_a_model_is_kept),
+		cmocka_unit_test(test_model_of_a_plan_is_kept),
 	};
 
 	return cmocka_run_group_tests_name("core_evict", tests, NULL, NULL);

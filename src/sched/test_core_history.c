@@ -172,6 +172,20 @@ static bool restart_is_equal(struct world *w)
 	return is_lost(w) || (same_views(w, other) && nothing_new(w, other));
 }
 
+/* The twin is asked, too: trying moves makes the core look at reasons anew, some of which may have become others meanwhile. */
+static bool twin_moves_the_same(struct world *w, const struct rf_core_move *m, size_t n)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_core_move *other = NULL;
+	size_t k = rf_core_defragment(w->twin, w->now, 8, &a, &other);
+
+	for (size_t i = 0; i < RF_MIN(n, k); i++)
+		CHECK(w, rf_str_eq(m[i].uid, other[i].uid) && rf_str_eq(m[i].to, other[i].to), "I16 move %zu: %.*s to %.*s here, %.*s to %.*s there",
+		      i, RF_STR(m[i].uid), RF_STR(m[i].to), RF_STR(other[i].uid), RF_STR(other[i].to));
+	CHECK(w, n == k, "I16 %zu moves here, %zu there", n, k);
+	return true;
+}
+
 static bool moves_are_good(struct world *w)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -179,6 +193,8 @@ static bool moves_are_good(struct world *w)
 	size_t n = rf_core_defragment(w->core, w->now, 8, &a, &m);
 
 	w->n.moves += (long)n;
+	if (w->twin != NULL && !twin_moves_the_same(w, m, n))
+		return false;
 	CHECK(w, n <= 8, "I21 %zu moves, 8 were asked for", n);
 	return ref_moves(w, m, n);
 }

@@ -135,6 +135,9 @@ static void test_once_broken(void **state)
 		8100000379,	    /* I20: who had been evicted came again and took what its model's limit left for who it went for */
 		9200002073,	    /* I14: who was refused and is of a gang again was planned with as if it went */
 		10300003749,	    /* I14: a plan was made in view of one that was not made again */
+		31200002384,	    /* I11: a share on a node that nobody knows any more counted as a card, and who counted on that lost it */
+		29000000532,	    /* I14: half a gang was evicted when its PodGroup was gone and it was deleted already */
+		23500000604,	    /* I13: a plan counted on cards of a model that its quotas do not leave, and lost its own */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];

@@ -528,7 +528,7 @@ int64_t ref_guaranteed(const struct world *w, int q, enum res r)
 static int64_t known_of(const struct load *l, enum res r)
 {
 	if (r == R_CARDS || is_model(r))
-		return 1;
+		return l->whole;
 	if (r == R_BYTES || r == R_MILLI)
 		return r == R_BYTES ? l->bytes : l->milli;
 	return l->of[r - R_MIG1];
