@@ -44,8 +44,8 @@ struct rf_defragment_opts {
  * {"moves": [{namespace, pod, uid, owner, ranSeconds, node, card, roomOn, roomOnCard}], "cards": ["node/card"] that become
  * whole, "slices": ["node/card:profile"] that have room for one more, "machines": nodes of which all cards become whole,
  * "freeCards": {now, then}, "cost": {pods, ranSeconds}}.
- * roomOn, roomOnCard: where it would be placed now, on the same node or another; several cards: separated by commas. Where
- * it goes is decided when it is made again. */
+ * roomOn, roomOnCard: where it would be placed now, on the same node or another. Where it goes is decided when it is
+ * made again. */
 int rf_defragment_plan(struct rf_kube *k, const struct rf_defragment_opts *o, struct rf_arena *a, struct rf_json **ret,
 		       struct rf_err *err);
 /* Evicts them in order, as their budgets allow, up to the first that is refused: the error. ret_done is written

@@ -127,13 +127,14 @@ struct rf_fleet *rf_core_fleet(struct rf_core *c);
 int64_t rf_core_resource(const struct rf_core *c, struct rf_str name);
 
 /* Moves that would free whole cards, from card to card of a node or to another node, and then such that make room for a
- * slice of half a card or more: nothing that is pinned, within its minimum run time, or whose budget says no; each pod
- * at most once. Where it goes is where the core places it when it is told of again in this order, the old ones still
- * being there. Plans only: the caller decides. */
+ * slice of half a card or more: nothing that is pinned, within its minimum run time, on several cards, or whose budget says
+ * no, nor who would have to wait for its quota behind others; nothing from nodes that are cordoned; each pod at most once.
+ * Where it goes is where the core places it when it is told of again in this order, the old ones still being there. Plans
+ * only: the caller decides. */
 struct rf_core_move {
 	struct rf_str uid, ns, name, from, to;
 	struct rf_str device; /* of `from`: the card that is free when all moves that name it are done */
-	struct rf_str to_device; /* of `to`, the same node or another: the card it gets; several: separated by commas */
+	struct rf_str to_device; /* of `to`, the same node or another: the card it gets */
 	struct rf_str profile;	 /* not empty: the card is not free then, but has room for one more slice of this profile */
 	int64_t free_cards;   /* of all nodes, once this card's moves and those before are done */
 };

@@ -1,12 +1,13 @@
 /* Making room by moving: cards that are used in part, of which all users find a place elsewhere, on another card of the
- * node or on another node. Tried out on the fleet, one card after the other, and undone; only what leaves more cards free
- * than before is said. Then single slices that leave room for a larger one where they were.
+ * node or on another node. Tried out on the fleet, one card after the other, and undone. Then single slices that leave room
+ * for a larger one where they were.
  *
  * Where each goes is what the scheduler finds for it, with nothing held back: so it is what it will find when the pod is
- * made again. Controllers do that at once, while the old one ends and those before it in the plan do: so it is planned.
- * Not moved is who finds no place then, or takes a card that is free or is to be, and who would do so when the old one
- * is gone. So the first card of a plan becomes free in either case, and plans come to an end. Later ones may be taken by
- * others should the old ones be gone sooner, or the new ones come in another order.
+ * made again. Controllers do that at once, while the old ones end: so it is planned. Moved is only who then goes to a card
+ * that is in use and that nobody leaves; who does so also if it comes before all others of the plan; and also if the old
+ * one is gone by then, and those before it from its card. So if all come in this order before the old ones are gone, every
+ * card is free in the end that is cleared, and plans come to an end. Not all other orders are tried: some cards may not
+ * become free then, and that plans come to an end is known from trials only (test_defrag.c).
  *
  * Those with least on them come first: that costs least, and who is made again finds the fuller cards better. Among equals
  * the last, since places go to the first. */
@@ -18,10 +19,10 @@
 struct moved {
 	struct co_pod *pod;
 	size_t card; /* that it leaves */
-	struct rf_fleet_place at;
+	uint32_t to;
+	struct rf_fleet_grant at; /* the first, if it has several of the card */
 	uint64_t hold; /* there */
 	bool out, in;  /* for the wishes: it is not where it was; it is there */
-	uint32_t late; /* ... or at this node */
 	const char *profile; /* a slice for which the card has room then; NULL: it is cleared */
 	int64_t free_cards;
 };
@@ -32,34 +33,63 @@ struct spot { /* a card with something on it */
 	int64_t bytes;
 };
 
+struct cards { /* of a node, a bit each */
+	uint64_t stay; /* in use, and nobody leaves them */
+	uint64_t come; /* somebody goes there */
+};
+_Static_assert(RF_FLEET_CARDS_MAX <= 64, "a bit for each card");
+
 struct moves {
 	struct rf_core *c;
 	RF_VEC(struct spot) spots;
 	RF_VEC(struct moved) all;
+	struct cards *cards; /* by the node's handle */
 	size_t most;
 	int64_t free_cards; /* once all are gone that are to go */
 };
 
-static bool has_moved(const struct moves *m, const struct co_pod *p)
+/* Would it have to wait for its quota until the old one is gone, behind others of its queue that wait for it already? */
+static bool loses_turn(struct rf_core *c, const struct co_pod *p, const struct rf_queue *q)
 {
-	for (size_t i = 0; i < m->all.n; i++) {
-		if (m->all.at[i].pod == p)
+	struct co_charge ch = { .n = 0 };
+	struct rf_queue_view v;
+
+	co_charge_held(c, p, &ch);
+	for (size_t i = 0; i < ch.n; i++) {
+		rf_queue_view(c->queues, q, ch.ask[i].resource, c->now, &v);
+		if (v.wanted > 0 && rf_queues_room(c->queues, q, ch.ask[i].resource, true, c->now) < ch.ask[i].amount)
 			return true;
 	}
 	return false;
 }
 
-/* Gangs stay where they are: one that loses a member for a while is no gang. */
+static bool on_one_card(const struct rf_fleet_grant *g, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		if (g[i].card != g[0].card)
+			return false;
+	}
+	return n > 0;
+}
+
+/* Gangs stay where they are: one that loses a member for a while is no gang. So does who has parts of several cards: the
+ * others would be left by chance. */
 static bool movable(const struct moves *m, const struct co_pod *p)
 {
 	const struct co_work *w = p->work;
+	const struct rf_fleet_grant *g;
 	struct rf_workload_view v;
+	uint32_t node;
+	size_t n = 0;
 
 	if (p->state != CO_BOUND || p->hold == 0 || p->deleting || p->evicting || p->ended || p->daemon || p->pinned ||
-	    p->group != NULL || w == NULL || w->w == NULL || w->queue == NULL || has_moved(m, p))
+	    p->group != NULL || w == NULL || w->w == NULL || w->queue == NULL)
+		return false;
+	g = rf_fleet_hold(m->c->fleet, p->hold, &node, &n);
+	if (g == NULL || !on_one_card(g, n))
 		return false;
 	rf_workload_view(w->w, &v);
-	return m->c->now - v.started_ms >= p->min_run;
+	return m->c->now - v.started_ms >= p->min_run && !loses_turn(m->c, p, v.queue);
 }
 
 static const struct rf_mig_profile *profile_of(const struct rf_core *c, const struct co_slot *s, int profile)
@@ -103,7 +133,7 @@ static void add_user(struct co_pod **users, size_t n, struct co_pod *p)
 }
 
 /* Those who share a card, if all of them can be moved; 0: not so. What a pod left behind cannot. */
-static size_t users_of(struct moves *m, const struct co_node *n, size_t card, struct co_pod **ret, int64_t *ret_bytes)
+static size_t users_of(const struct moves *m, const struct co_node *n, size_t card, struct co_pod **ret, int64_t *ret_bytes)
 {
 	bool stays = false;
 	size_t users = 0;
@@ -134,7 +164,7 @@ static void set_out(struct moves *m, struct moved *v, bool out)
 static void set_in(struct moves *m, struct moved *v, bool in)
 {
 	if (v->in != in)
-		(in ? rf_wish_on : rf_wish_off)(m->c->wishes, v->pod->shape->wish, v->at.node);
+		(in ? rf_wish_on : rf_wish_off)(m->c->wishes, v->pod->shape->wish, v->to);
 	v->in = in;
 }
 
@@ -147,59 +177,95 @@ static void forget_last(struct moves *m)
 	m->all.n--;
 }
 
-static bool is_on(const struct rf_fleet_place *at, const struct co_node *n, size_t card)
-{
-	for (size_t i = 0; i < at->n && at->node == n->handle; i++) {
-		if (at->grants[i].card == card)
-			return true;
-	}
-	return false;
-}
-
-static bool same_place(const struct rf_fleet_place *a, const struct rf_fleet_place *b)
-{
-	if (a->node != b->node || a->n != b->n)
-		return false;
-	for (size_t i = 0; i < a->n; i++) {
-		if (a->grants[i].card != b->grants[i].card || a->grants[i].start != b->grants[i].start)
-			return false;
-	}
-	return true;
-}
-
-/* Is that a card that one of the first n leaves? */
-static bool is_left_by(const struct moves *m, size_t n, const struct rf_fleet_place *at)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (is_on(at, m->all.at[i].pod->seat, m->all.at[i].card))
-			return true;
-	}
-	return false;
-}
-
-static bool is_left(const struct moves *m, const struct rf_fleet_place *at)
-{
-	return is_left_by(m, m->all.n, at);
-}
-
+/* A card that is in use and that nobody leaves, if that is where it is placed now. */
 static bool find(struct moves *m, const struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at)
 {
-	return co_ask(m->c, p->shape, ~UINT64_C(0), ask) && co_find(m->c, p, ask, at);
+	return co_ask(m->c, p->shape, ~UINT64_C(0), ask) && co_find(m->c, p, ask, at) && on_one_card(at->grants, at->n) &&
+	       (m->cards[at->node].stay >> at->grants[0].card & 1);
 }
 
 /* To where it is placed beside all that is there, inside the mark. */
 static bool move(struct moves *m, struct co_pod *p, size_t card)
 {
+	struct rf_fleet_place at RF_UNINITIALIZED;
+	struct moved v = { .pod = p, .card = card };
 	struct rf_fleet_ask ask;
-	struct moved *v;
 	struct rf_err err;
 
-	rf_vec_push(&m->all, ((struct moved){ .pod = p, .card = card }));
-	v = &m->all.at[m->all.n - 1];
-	if (!find(m, p, &ask, &v->at) || rf_fleet_take(m->c->fleet, &ask, &v->at, false, &v->hold, &err) < 0)
+	if (!find(m, p, &ask, &at) || rf_fleet_take(m->c->fleet, &ask, &at, false, &v.hold, &err) < 0)
 		return false;
-	set_in(m, v, true);
+	v.to = at.node;
+	v.at = at.grants[0];
+	set_in(m, &v, true);
+	rf_vec_push(&m->all, v);
 	return true;
+}
+
+/* same: a single slice, to where it was found before. */
+static bool finds(struct moves *m, const struct moved *v, bool same)
+{
+	struct rf_fleet_place at RF_UNINITIALIZED;
+	struct rf_fleet_ask ask;
+
+	if (!find(m, v->pod, &ask, &at))
+		return false;
+	return !same || (at.n == 1 && at.node == v->to && at.grants[0].card == v->at.card && at.grants[0].start == v->at.start);
+}
+
+/* As if those since this one had not come; what they said to the wishes is said again by bring_back. */
+static size_t hold_off(struct moves *m, size_t from)
+{
+	size_t mark = rf_fleet_mark(m->c->fleet);
+
+	for (size_t i = from; i < m->all.n; i++) {
+		rf_assert(rf_fleet_lift(m->c->fleet, m->all.at[i].hold));
+		set_in(m, &m->all.at[i], false);
+	}
+	return mark;
+}
+
+static void bring_back(struct moves *m, size_t from, size_t mark)
+{
+	for (size_t i = from; i < m->all.n; i++) {
+		set_out(m, &m->all.at[i], false);
+		set_in(m, &m->all.at[i], true);
+	}
+	rf_fleet_rollback(m->c->fleet, mark);
+}
+
+static void old_goes(struct moves *m, size_t i)
+{
+	rf_assert(rf_fleet_lift(m->c->fleet, m->all.at[i].pod->hold));
+	set_out(m, &m->all.at[i], true);
+}
+
+/* Each as if it came before all others of the plan. */
+static bool come_first(struct moves *m, size_t had, bool same)
+{
+	size_t mark = hold_off(m, 0);
+	bool ok = true;
+
+	for (size_t i = had; i < m->all.n && ok; i++)
+		ok = finds(m, &m->all.at[i], same);
+	bring_back(m, 0, mark);
+	return ok;
+}
+
+/* One after the other, beside the old one and when that is gone. */
+static bool come_late(struct moves *m, size_t had, bool same)
+{
+	size_t n = m->all.n, mark = hold_off(m, had);
+	bool ok = true;
+
+	for (size_t i = had; i < n && ok; i++) {
+		ok = finds(m, &m->all.at[i], same);
+		old_goes(m, i);
+		ok = ok && finds(m, &m->all.at[i], same) && move(m, m->all.at[i].pod, m->all.at[i].card);
+	}
+	while (m->all.n > n)
+		forget_last(m);
+	bring_back(m, had, mark);
+	return ok;
 }
 
 static bool budgets_allow(struct moves *m)
@@ -218,114 +284,50 @@ static bool budgets_allow(struct moves *m)
 	return ok;
 }
 
-static int64_t free_cards(const struct rf_core *c)
-{
-	struct rf_fleet_usage u;
-
-	rf_fleet_usage(c->fleet, &u);
-	return u.free_cards;
-}
-
-/* Does it take no card that is left, and none that is free? And where it was found before, if that counts (same)? */
-static bool lands_well(struct moves *m, const struct moved *v, bool same, struct rf_fleet_place *at, uint64_t *ret_hold)
-{
-	int64_t before = free_cards(m->c);
-	struct rf_fleet_ask ask;
-	struct rf_err err;
-
-	return find(m, v->pod, &ask, at) && (same ? same_place(at, &v->at) : !is_left(m, at)) &&
-	       rf_fleet_take(m->c->fleet, &ask, at, false, ret_hold, &err) == 0 && free_cards(m->c) == before;
-}
-
-/* Beside the old one, and when that is gone. */
-static bool comes_late(struct moves *m, struct moved *v, bool same)
-{
-	struct rf_fleet_place at RF_UNINITIALIZED;
-	uint64_t hold;
-
-	if (!lands_well(m, v, same, &at, &hold))
-		return false;
-	rf_assert(rf_fleet_lift(m->c->fleet, hold) && rf_fleet_lift(m->c->fleet, v->pod->hold));
-	set_out(m, v, true);
-	if (!lands_well(m, v, same, &at, &hold))
-		return false;
-	rf_wish_on(m->c->wishes, v->pod->shape->wish, at.node);
-	v->late = at.node;
-	return true;
-}
-
-/* Those since `had`, once more: now they are gone one after the other. How many more cards are free then; below 0: it goes
- * wrong. */
-static int64_t come_late(struct moves *m, size_t had, bool same)
-{
-	int64_t before = free_cards(m->c);
-	size_t mark = rf_fleet_mark(m->c->fleet);
-	int64_t more;
-	bool ok = true;
-
-	for (size_t i = had; i < m->all.n; i++) {
-		rf_assert(rf_fleet_lift(m->c->fleet, m->all.at[i].hold));
-		set_in(m, &m->all.at[i], false);
-		m->all.at[i].late = RF_FLEET_NONE;
-	}
-	for (size_t i = had; i < m->all.n && ok; i++)
-		ok = comes_late(m, &m->all.at[i], same);
-	more = ok ? free_cards(m->c) - before : -1;
-	for (size_t i = had; i < m->all.n; i++) {
-		struct moved *v = &m->all.at[i];
-
-		if (v->late != RF_FLEET_NONE)
-			rf_wish_off(m->c->wishes, v->pod->shape->wish, v->late);
-		set_out(m, v, false);
-		set_in(m, v, true);
-	}
-	rf_fleet_rollback(m->c->fleet, mark);
-	return more;
-}
-
 /* Marks stay open: what was found before counts for what comes after. */
-static void finish(struct moves *m, size_t had, size_t mark, int64_t more)
+static void finish(struct moves *m, const struct spot *s, size_t had, size_t mark, bool ok)
 {
-	if (more >= 0 && budgets_allow(m)) {
+	struct cards *k = &m->cards[s->node->handle];
+
+	if (ok && budgets_allow(m)) {
 		rf_fleet_keep(m->c->fleet, mark);
-		m->free_cards += more;
-		for (size_t i = had; i < m->all.n; i++)
+		k->stay &= ~(UINT64_C(1) << s->card);
+		m->free_cards += m->all.at[had].profile == NULL;
+		for (size_t i = had; i < m->all.n; i++) {
 			m->all.at[i].free_cards = m->free_cards;
+			m->cards[m->all.at[i].to].come |= UINT64_C(1) << m->all.at[i].at.card;
+		}
 		return;
 	}
 	while (m->all.n > had)
 		forget_last(m);
 	rf_fleet_rollback(m->c->fleet, mark);
+	k->stay |= UINT64_C(1) << s->card;
 }
 
 /* Does somebody leave it or go there already? Then it is to stay as it was said to be. */
 static bool is_planned(const struct moves *m, const struct spot *s)
 {
-	for (size_t i = 0; i < m->all.n; i++) {
-		const struct moved *v = &m->all.at[i];
+	const struct cards *k = &m->cards[s->node->handle];
 
-		if ((v->pod->seat == s->node && v->card == s->card) || is_on(&v->at, s->node, s->card))
-			return true;
-	}
-	return false;
+	return ((~k->stay | k->come) >> s->card & 1) != 0;
 }
 
 static void clear_card(struct moves *m, const struct spot *s)
 {
 	struct co_pod *users[CARD_USERS];
-	int64_t before, more = -1, bytes = 0;
-	size_t many = users_of(m, s->node, s->card, users, &bytes), had = m->all.n, mark;
-	bool ok = many > 0 && had + many <= m->most && !is_planned(m, s);
+	size_t had = m->all.n, many, mark;
+	int64_t bytes = 0;
+	bool ok = true;
 
-	if (!ok)
+	if (s->users == 0 || s->users > m->most - had || is_planned(m, s))
 		return;
-	before = free_cards(m->c);
+	many = users_of(m, s->node, s->card, users, &bytes);
 	mark = rf_fleet_mark(m->c->fleet);
+	m->cards[s->node->handle].stay &= ~(UINT64_C(1) << s->card);
 	for (size_t i = 0; i < many && ok; i++)
-		ok = move(m, users[i], s->card) && !is_left(m, &m->all.at[had + i].at);
-	if (ok && free_cards(m->c) == before)
-		more = come_late(m, had, false);
-	finish(m, had, mark, more > 0 ? more : -1);
+		ok = move(m, users[i], s->card);
+	finish(m, s, had, mark, ok && come_first(m, had, false) && come_late(m, had, false));
 }
 
 /* --- larger slices ------------------------------------------------------------------------------ */
@@ -353,42 +355,34 @@ static struct room room_of(const struct rf_core *c, const struct co_node *a, con
 	return r;
 }
 
-static bool all_of_model(const struct co_node *n, const struct rf_fleet_place *at, uint8_t model)
-{
-	for (size_t i = 0; i < at->n; i++) {
-		if (n->slots[at->grants[i].card].model != model)
-			return false;
-	}
-	return true;
-}
-
 /* Of the profiles for which there is more room or less than before, is the largest one with more, half a card at least and
  * larger than what was moved? Then nothing like it can be gained by moving back. */
 static const char *gained(const struct rf_core *c, const struct moved *v, const struct room *before, const struct room *after)
 {
 	const struct co_slot *s = &v->pod->seat->slots[v->card];
+	const struct rf_mig_profile *largest;
 	int p = RF_FLEET_PROFILES_MAX - 1;
 
 	while (p >= 0 && before->n[p] == after->n[p])
 		p--;
-	if (p < 0 || after->n[p] < before->n[p] || profile_of(c, s, p)->memory_slices < RF_MIG_MEMORY_SLICES / 2)
+	if (p < 0 || after->n[p] < before->n[p])
 		return NULL;
-	for (size_t i = 0; i < v->at.n; i++) {
-		if (profile_of(c, s, v->at.grants[i].profile)->memory_slices >= profile_of(c, s, p)->memory_slices)
-			return NULL;
-	}
-	return profile_of(c, s, p)->name;
+	largest = profile_of(c, s, p);
+	if (largest->memory_slices < RF_MIG_MEMORY_SLICES / 2 ||
+	    largest->memory_slices <= profile_of(c, s, v->at.profile)->memory_slices)
+		return NULL;
+	return largest->name;
 }
 
 /* As when the old one is gone. */
 static bool widens(struct moves *m, struct moved *v)
 {
-	const struct co_node *from = v->pod->seat, *to = m->c->by_handle.at[v->at.node];
+	const struct co_node *from = v->pod->seat, *to = m->c->by_handle.at[v->to];
 	uint8_t model = from->slots[v->card].model;
 	struct rf_fleet *f = m->c->fleet;
 	struct room before, after;
 
-	if (!all_of_model(to, &v->at, model))
+	if (to->slots[v->at.card].model != model)
 		return false;
 	rf_assert(rf_fleet_lift(f, v->hold));
 	before = room_of(m->c, from, to, model);
@@ -399,18 +393,15 @@ static bool widens(struct moves *m, struct moved *v)
 	return v->profile != NULL;
 }
 
-static void widen(struct moves *m, struct co_pod *p, size_t card)
+static void widen(struct moves *m, const struct spot *s, struct co_pod *p)
 {
 	size_t had = m->all.n, mark;
-	int64_t before, more = -1;
 
 	if (had == m->most || !movable(m, p))
 		return;
-	before = free_cards(m->c);
 	mark = rf_fleet_mark(m->c->fleet);
-	if (move(m, p, card) && free_cards(m->c) == before && !is_left_by(m, had, &m->all.at[had].at) && widens(m, &m->all.at[had]))
-		more = come_late(m, had, true);
-	finish(m, had, mark, more);
+	finish(m, s, had, mark, move(m, p, s->card) && widens(m, &m->all.at[had]) && come_first(m, had, true) &&
+					come_late(m, had, true));
 }
 
 static void widen_card(struct moves *m, const struct spot *s)
@@ -419,12 +410,14 @@ static void widen_card(struct moves *m, const struct spot *s)
 	int64_t bytes = 0;
 	size_t many = 0;
 
+	if (s->users == 1)
+		return; /* it would be cleared, and was not */
 	for (struct co_pod *p = s->node->pods_here; p != NULL && many < CARD_USERS; p = p->seat_next) {
 		if (uses(m->c, p, s->card, &bytes) == 1u << RF_FLEET_SLICE)
 			add_user(users, many++, p);
 	}
 	for (size_t i = 0; i < many && !is_planned(m, s); i++)
-		widen(m, users[i], s->card);
+		widen(m, s, users[i]);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------- */
@@ -448,51 +441,34 @@ static int by_load(const void *pa, const void *pb)
 	return a->card > b->card ? -1 : 1;
 }
 
+/* Nothing is won where nobody is placed. */
 static void find_spots(struct moves *m, struct co_node *n)
 {
 	struct co_pod *users[CARD_USERS];
 
-	if (n == NULL || !n->there || spreads(m->c, n))
+	if (n == NULL || !n->there)
 		return;
 	for (size_t i = 0; i < n->n_slots; i++) {
 		struct spot s = { .node = n, .card = i };
 
 		s.users = users_of(m, n, i, users, &s.bytes);
-		if (s.bytes > 0)
+		if (s.bytes == 0)
+			continue;
+		m->cards[n->handle].stay |= UINT64_C(1) << i;
+		if (!n->cordoned && !spreads(m->c, n) && n->slots[i].there && n->slots[i].healthy)
 			rf_vec_push(&m->spots, s);
 	}
 }
 
-/* What is moved may make room for others. */
 static void try_all(struct moves *m, void (*try)(struct moves *m, const struct spot *s))
 {
-	size_t had;
-
-	do {
-		had = m->all.n;
-		for (size_t i = 0; i < m->spots.n; i++)
-			try(m, &m->spots.at[i]);
-	} while (m->all.n > had);
-}
-
-/* "gpu-1", or all that it has there. */
-static struct rf_str cards_of(const struct co_node *n, const struct rf_fleet_place *at, struct rf_arena *a)
-{
-	struct rf_str ret = RF_STR_EMPTY;
-	uint64_t seen = 0;
-
-	for (size_t i = 0; i < at->n; i++) {
-		if (seen >> at->grants[i].card & 1)
-			continue;
-		seen |= UINT64_C(1) << at->grants[i].card;
-		ret = rf_arena_printf(a, "%.*s%s%s", RF_STR(ret), ret.n > 0 ? "," : "", n->slots[at->grants[i].card].name);
-	}
-	return ret;
+	for (size_t i = 0; i < m->spots.n; i++)
+		try(m, &m->spots.at[i]);
 }
 
 static struct rf_core_move move_of(const struct moves *m, struct rf_arena *a, const struct moved *v)
 {
-	const struct co_node *to = m->c->by_handle.at[v->at.node];
+	const struct co_node *to = m->c->by_handle.at[v->to];
 	const struct co_pod *p = v->pod;
 
 	return (struct rf_core_move){ .uid = rf_arena_str(a, p->uid),
@@ -501,7 +477,7 @@ static struct rf_core_move move_of(const struct moves *m, struct rf_arena *a, co
 				      .from = rf_arena_str(a, rf_str(p->seat->name)),
 				      .to = rf_arena_str(a, rf_str(to->name)),
 				      .device = rf_arena_str(a, rf_str(p->seat->slots[v->card].name)),
-				      .to_device = cards_of(to, &v->at, a),
+				      .to_device = rf_arena_str(a, rf_str(to->slots[v->at.card].name)),
 				      .profile = v->profile != NULL ? rf_arena_str(a, rf_str(v->profile)) : RF_STR_EMPTY,
 				      .free_cards = v->free_cards };
 }
@@ -509,11 +485,14 @@ static struct rf_core_move move_of(const struct moves *m, struct rf_arena *a, co
 size_t rf_core_defragment(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a, struct rf_core_move **ret)
 {
 	struct moves m = { .c = c, .most = most };
+	struct rf_fleet_usage u;
 	size_t mark, n;
 
 	c->now = RF_MAX(c->now, now_ms);
 	co_look(c);
-	m.free_cards = free_cards(c);
+	rf_fleet_usage(c->fleet, &u);
+	m.free_cards = u.free_cards;
+	m.cards = rf_alloc(RF_MAX(c->by_handle.n, (size_t)1) * sizeof(*m.cards));
 	for (size_t i = 0; i < c->by_handle.n; i++)
 		find_spots(&m, c->by_handle.at[i]);
 	if (m.spots.n > 1)
@@ -530,5 +509,6 @@ size_t rf_core_defragment(struct rf_core *c, int64_t now_ms, size_t most, struct
 	rf_fleet_rollback(c->fleet, mark);
 	rf_vec_done(&m.all);
 	rf_vec_done(&m.spots);
+	free(m.cards);
 	return n;
 }

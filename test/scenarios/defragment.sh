@@ -146,6 +146,9 @@ done
 check "its pods are spread over its two cards" test "$(card_of t0) $(card_of t1)" == "gpu-0 gpu-1"
 check "nothing is moved there" bash -c "! '$RINGFENCE' defragment | grep near-0"
 check "that pool is to be packed, too" kubectl patch gpupool near --type=merge -p '{"spec":{"placement":"pack"}}'
+kubectl cordon near-0 >/dev/null
+check "as long as nobody is placed there nothing is won" bash -c "! '$RINGFENCE' defragment | grep near-0"
+kubectl uncordon near-0 >/dev/null
 plan >"$work/plan" 2>&1
 check "the plan says from which card to which" grep -Eq 'red/t1 .* near-0/gpu-1 +near-0/gpu-0' "$work/plan"
 says "and that the one becomes whole" near-0/gpu-1 grep "cards that become whole" "$work/plan"
