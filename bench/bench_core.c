@@ -752,20 +752,25 @@ static void grow(struct world *w)
 	}
 }
 
-static void queued(struct ask *a, size_t i, bool shapes)
+/* What is short: cards, or memory. */
+enum lack { CARDS_ALIKE, CARDS_SHAPES, MEMORY };
+
+static void queued(struct ask *a, size_t i, enum lack lack)
 {
 	struct rf_prng r = { .state = i * 77 + 5 };
 
 	for (int k = 0; k < 3; k++)
 		(void)rf_prng_next(&r);
-	make(a, i, leaf_names[rf_prng_below(&r, 1000)], INT64_C(1) << rf_prng_below(&r, 4));
-	if (shapes)
+	make(a, i, leaf_names[rf_prng_below(&r, 1000)], lack == MEMORY ? 1 : INT64_C(1) << rf_prng_below(&r, 4));
+	if (lack == MEMORY)
+		a->p.memory = (int64_t)(1 + rf_prng_below(&r, 1500)) * GI;
+	if (lack != CARDS_ALIKE)
 		harden(a, i, SHAPES);
 }
 
-static void admissions(size_t n_nodes, bool shapes, const char *what, double goal)
+static void admissions(size_t n_nodes, size_t n_pods, enum lack lack, const char *what, double goal)
 {
-	size_t done = 0, first = 0, n, *order = calloc(50000, sizeof(*order));
+	size_t done = 0, first = 0, n, *order = calloc(n_pods, sizeof(*order));
 	struct rf_core_decision *d;
 	struct world w;
 	struct ask a;
@@ -778,20 +783,20 @@ static void admissions(size_t n_nodes, bool shapes, const char *what, double goa
 	nodes(&w, n_nodes);
 	decide(&w, &d);
 	start = now_ns();
-	for (size_t i = 0; i < 50000; i++) {
-		queued(&a, i, shapes);
+	for (size_t i = 0; i < n_pods; i++) {
+		queued(&a, i, lack);
 		put(&w, &a);
 	}
 	told = now_ns() - start;
 	start = now_ns();
 	began = w.now;
-	while (done < 50000 && now_ns() - start < PATIENCE_NS) {
+	while (done < n_pods && now_ns() - start < PATIENCE_NS) {
 		n = decide(&w, &d);
 		for (size_t i = 0; i < n; i++) {
 			if (d[i].verdict != RF_CORE_BIND)
 				continue;
 			order[done++] = number_of(d[i].name);
-			queued(&a, order[done - 1], shapes);
+			queued(&a, order[done - 1], lack);
 			carry(&w, &a, order[done - 1], d[i].node, d[i].grants, d[i].n_grants);
 		}
 		if (more(&w, n))
@@ -799,7 +804,7 @@ static void admissions(size_t n_nodes, bool shapes, const char *what, double goa
 		if (first == done)
 			die("admissions: nothing runs and nothing starts");
 		w.now = began + (now_ns() - start) / 1000000; /* as fast as it can */
-		queued(&a, order[first], shapes);
+		queued(&a, order[first], lack);
 		gone(&w, &a, order[first++]);
 	}
 	rate = (double)done * 1e9 / (double)(now_ns() - start + told);
@@ -812,9 +817,10 @@ static void admissions(size_t n_nodes, bool shapes, const char *what, double goa
 
 static void case_queues(void)
 {
-	admissions(25000, false, "1,000 queues, 50,000 pods of 1 to 8 cards, room for all (25,000 nodes)", 20000);
-	admissions(500, false, "1,000 queues, 50,000 pods of 1 to 8 cards, 500 nodes: one ends, the next starts", 20000);
-	admissions(500, true, "... each another shape", 0);
+	admissions(25000, 50000, CARDS_ALIKE, "1,000 queues, 50,000 pods of 1 to 8 cards, room for all (25,000 nodes)", 20000);
+	admissions(500, 50000, CARDS_ALIKE, "1,000 queues, 50,000 pods of 1 to 8 cards, 500 nodes: one ends, the next starts", 20000);
+	admissions(500, 50000, CARDS_SHAPES, "... each another shape", 0);
+	admissions(100, 10000, MEMORY, "1,000 queues, 10,000 different pods of 1 card and 1 to 1,500 GiB, 100 nodes: memory is short", 20000);
 }
 
 /* --- behind others that do not fit -------------------------------------------------------------------- */

@@ -244,7 +244,6 @@ static void count_held(struct rf_queues *qs, struct rf_shape *s, bool add)
 		q->n_roomed += add ? 1 : -1UL;
 	else
 		q->n_held += add ? 1 : -1UL;
-	LIST_SET(&qs->pieced, q, pieced_pos, q->n_pieced > 0);
 	LIST_SET(&qs->soft, q, soft_pos, q->n_soft > 0);
 	LIST_SET(&qs->refused, q, refused_pos, q->n_refused > 0);
 }
@@ -492,15 +491,10 @@ void rf_order_freed(struct rf_queues *qs, struct rf_shape *s)
 {
 	struct rf_queue *leaf = s->leaf;
 
-	bool aside = leaf->n_held > 0 || leaf->n_roomed > 0;
-
 	leaf->freed = ++qs->ticks;
-	if (aside && leaf->ready.n >= qs->deep)
-		qs->late = true; /* it is not looked at, and stays where it was for now */
-	if (aside)
+	if (leaf->n_held > 0 || leaf->n_roomed > 0)
 		scan(qs, leaf);
-	else
-		rf_order_path(qs, leaf);
+	rf_order_path(qs, leaf); /* it has less now: also if it has enough ready, and nothing of it was looked at */
 	rf_order_poke(qs, rf_shape_mask(s));
 }
 
@@ -511,20 +505,6 @@ void rf_queues_changed(struct rf_queues *qs, uint64_t resources)
 		if (i < qs->refused.n)
 			scan(qs, qs->refused.at[i]);
 	}
-}
-
-/* Each has its place anew, also who has nothing more ready. */
-static void pull_all(struct rf_queues *qs)
-{
-	for (size_t i = qs->pieced.n; i-- > 0;) {
-		struct rf_queue *leaf = i < qs->pieced.n ? qs->pieced.at[i] : NULL;
-
-		if (leaf == NULL)
-			continue;
-		pull_pieces(qs, leaf);
-		rf_order_path(qs, leaf);
-	}
-	qs->late = false;
 }
 
 static void pull_short(struct rf_queues *qs)
@@ -549,10 +529,7 @@ void rf_queues_piece(struct rf_queues *qs, int64_t most)
 		return;
 	qs->helps++;
 	qs->settled = false;
-	if (qs->late)
-		pull_all(qs);
-	else
-		pull_short(qs);
+	pull_short(qs);
 }
 
 static void wake_rested(struct rf_queues *qs)

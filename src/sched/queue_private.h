@@ -102,7 +102,7 @@ struct rf_queue {
 	size_t n_held, n_roomed, n_pieced, to_scan, n_soft, n_refused;
 	uint64_t freed;	      /* grows when work of its own ends */
 	struct rf_heap large; /* gangs that wait, the largest first, then the oldest */
-	size_t soft_pos, refused_pos, pieced_pos, short_pos, waiting_pos,
+	size_t soft_pos, refused_pos, short_pos, waiting_pos,
 		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
 	struct rf_look look, look_held;
 	struct rf_shape *held_look; /* the next of held */
@@ -181,7 +181,7 @@ struct rf_queues {
 	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
-	RF_VEC(struct rf_queue *) soft, refused, pieced, large, waiting; /* leaves that have such */
+	RF_VEC(struct rf_queue *) soft, refused, large, waiting; /* leaves that have such */
 	RF_VEC(struct rf_queue *) short_of[RF_QUEUE_PIECES + 1]; /* leaves that would have more ready, had a machine so much left */
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
@@ -189,7 +189,6 @@ struct rf_queues {
 	size_t deep; /* RF_QUEUE_TRIES, or less in tests */
 	bool stale;  /* guarantees, keys and heaps are to be made anew */
 	bool unordered; /* keys and heaps are */
-	bool late;	/* some leaf is not where it belongs, as work of it ended (rf_order_freed) */
 	bool fair_stale;
 	int64_t refreshed;
 	bool settled; /* nothing that is ready may run, but perhaps in fresh */

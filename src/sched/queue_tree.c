@@ -161,7 +161,6 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->order);
 	rf_vec_done(&qs->soft);
 	rf_vec_done(&qs->refused);
-	rf_vec_done(&qs->pieced);
 	for (size_t i = 0; i < RF_COUNT(qs->short_of); i++)
 		rf_vec_done(&qs->short_of[i]);
 	rf_vec_done(&qs->rested);
@@ -492,7 +491,6 @@ static void reorder(struct rf_queues *qs, int64_t now)
 			rf_heap_put(&q->parent->ready, &q->item);
 	}
 	qs->refreshed = now;
-	qs->late = false;
 	qs->settled = false;
 	qs->fresh = NULL;
 }

@@ -1803,6 +1803,41 @@ static void who_fits_a_machine_is_found(void **state)
 	free(c);
 }
 
+/* What a queue uses less from now on counts at once: also in a leaf that has enough ready, and somebody aside whom it does not
+ * look at then. */
+static void an_end_counts_at_once(void **state)
+{
+	struct rf_queues *qs = make();
+	struct rf_queue *a = put(qs, "a", "", 2, NONE), *b = put(qs, "b", "", 0, NONE);
+	struct rf_workload *first, *second, *runs;
+	struct rf_err err = RF_ERR_INIT;
+	int64_t members;
+
+	(void)state;
+	capacity(qs, 100);
+	qs->deep = 2;
+	runs = run_one(qs, a, 2, 0);
+	first = submit_pod(qs, a, 1, 1);
+	second = submit_pod(qs, a, 1, 2);
+	submit_pod(qs, a, 1, 3);
+	for (int i = 0; i < 3; i++)
+		submit_pod(qs, b, 1, 1);
+	/* a is over its guarantee with more, and has used more than b */
+	assert_ptr_equal(rf_queues_next(qs, 0, &members)->shape->leaf, b);
+	rf_queues_refuse(qs, first, 1 << CARDS);
+	assert_int_equal(a->n_held, 1);
+	assert_int_equal(a->ready.n, 2);
+	/* who was refused rests until b had its turn */
+	assert_int_equal(rf_queues_admit(qs, rf_queues_next(qs, 0, &members), 1, 0, &err), 0);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members)->shape->leaf, b);
+	assert_false(a->rests);
+	/* now it is within its guarantee, which comes before b */
+	rf_queues_remove(qs, runs, 0);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), second);
+	counts(qs);
+	rf_queues_free(qs);
+}
+
 static void a_machine_must_have_room(void **state)
 {
 	(void)state;
@@ -1819,6 +1854,7 @@ int main(void)
 		T(cycles_are_refused),
 		T(a_machine_must_have_room),
 		T(who_fits_a_machine_is_found),
+		T(an_end_counts_at_once),
 		T(weight_zero_is_refused),
 		T(bad_amounts_are_refused),
 		T(trees_have_a_depth),
