@@ -340,6 +340,22 @@ static bool carry_commit(struct carry *t, const struct rf_core_decision *d, size
 
 /* --- other decisions -------------------------------------------------------------------------- */
 
+/* A binding that was not answered may have been done since it was looked at, and without its claim the pod could never start
+ * there. 1: it is bound, and the core knows. */
+static int is_bound_by_now(struct carry *t, const struct rf_core_decision *d)
+{
+	struct rf_hands *h = &t->p->hands;
+	struct rf_json *pod = NULL;
+	int rc = h->get(h->ctx, t->a, pod_path(t, d, NULL), &pod, &t->err);
+
+	if (rc < 0)
+		return rc;
+	if (!rf_str_eq(rf_kube_uid(pod), d->uid) || rf_json_str_at(pod, "spec", "nodeName").n == 0)
+		return 0;
+	rf_feed_pod(t->p, NULL, pod);
+	return 1;
+}
+
 static bool carry_release(struct carry *t, const struct rf_core_decision *d)
 {
 	struct rf_hands *h = &t->p->hands;
@@ -350,7 +366,11 @@ static bool carry_release(struct carry *t, const struct rf_core_decision *d)
 	if (pod == NULL)
 		return true; /* its claim is collected */
 	rf_warn("pod %.*s/%.*s: %.*s", RF_STR(d->ns), RF_STR(d->name), RF_STR(d->reason));
-	rc = h->get(h->ctx, t->a, claim_path(t, d->ns, rf_pod_claim_name(t->a, pod), NULL), &claim, &t->err);
+	rc = is_bound_by_now(t, d);
+	if (rc == 1)
+		return true;
+	if (rc == 0 || rc == -RF_NOT_FOUND)
+		rc = h->get(h->ctx, t->a, claim_path(t, d->ns, rf_pod_claim_name(t->a, pod), NULL), &claim, &t->err);
 	if (rc == -RF_NOT_FOUND || (rc == 0 && !rf_str_eq(rf_claim_owner(claim, "uid"), d->uid)))
 		return true;
 	if (rc == 0)
@@ -509,6 +529,7 @@ static bool settle_place(struct rf_placer *p, struct rf_limbo *l)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_json *pod = NULL, *claim = NULL;
+	bool bound = false;
 
 	if (ask(p, &a, &RF_PODS, l->ns, l->name, &pod) < 0 ||
 	    (l->claim[0] != '\0' && ask(p, &a, &RF_RESOURCECLAIMS, l->ns, l->claim, &claim) < 0))
@@ -517,10 +538,10 @@ static bool settle_place(struct rf_placer *p, struct rf_limbo *l)
 		rf_feed_claim(p, NULL, claim);
 	if (pod != NULL && rf_str_is(rf_kube_uid(pod), l->uid)) {
 		rf_feed_pod(p, NULL, pod);
-		if (rf_json_str_at(pod, "spec", "nodeName").n > 0)
-			return true; /* it was carried out */
+		bound = rf_json_str_at(pod, "spec", "nodeName").n > 0;
 	}
-	if (claim != NULL && close_claim(p, &a, l, claim) < 0 && ++l->tries < TRIES_MAX)
+	/* One that is bound was carried out, now or long before; the others of its commit were not. */
+	if (!bound && claim != NULL && close_claim(p, &a, l, claim) < 0 && ++l->tries < TRIES_MAX)
 		return false;
 	rf_core_failed(p->core, rf_str(l->uid), end_of(l->why), p->now_ms);
 	return true;

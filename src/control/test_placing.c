@@ -809,6 +809,64 @@ static void an_allocation_that_comes_late_meets_no_claim(void **state)
 	assert_false(rf_str_eq(rf_kube_uid(get(w, path)), rf_kube_uid(late)));
 }
 
+/* A binding that was not answered, and not done when it was looked at, comes late. Meanwhile the promise is taken back: before
+ * the claim is deleted it is looked at once more, for without it the pod could never start there. */
+static void a_claim_is_not_taken_from_who_was_bound_late(void **state)
+{
+	for (int late = 0; late < 2; late++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		add_node(w, "n1", 1);
+		add_tenant(w, "red", "{'quota':{'gpus':1}}");
+		add_pod(w, "red", "a", 1, NULL);
+		w->fault = FAULT_LOST;
+		w->at = 3; /* the binding */
+		deliver(w);
+		rf_placer_turn(&w->p);
+		assert_int_equal(claims(w, true), 1);
+		w->muted = false;
+		assert_true(rf_carry_settle(&w->p)); /* the core is told that it failed */
+		drop(w, "/apis/resource.k8s.io/v1/resourceslices/n1-0");
+		deliver(w); /* so that its claim points at what is not there */
+		if (late == 1)
+			assert_int_equal(bind_to(w, text(w, POD, "red", "a"), rf_json_make(&w->a, "{'target':{'name':'n1'}}"), NULL), 0);
+		rf_placer_turn(&w->p); /* the watch has yet to tell of the pod */
+		assert_int_equal(claims(w, true), late);
+		run(w);
+		assert_int_equal(claims(w, true), late);
+		assert_int_equal(bound(w, "red"), late);
+		tear_down(&own);
+	}
+}
+
+/* A write without an answer, and its pod turns out to be bound: so much is known, and also that the others of its gang were not. */
+static void the_others_of_who_is_bound_already_are_tried_again(void **state)
+{
+	struct world *w = *state;
+
+	gang_of_four(w);
+	w->fault = FAULT_LOST;
+	w->at = 2; /* the first allocation */
+	deliver(w);
+	rf_placer_turn(&w->p);
+	assert_int_equal(claims(w, false), 1);
+	w->muted = false;
+	for (int i = 0; i < 4; i++) {
+		struct rf_str name = rf_pod_claim_name(&w->a, get(w, text(w, POD, "red", text(w, "w%d", i))));
+
+		if (get(w, text(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/%.*s", RF_STR(name))) == NULL)
+			continue;
+		assert_int_equal(bind_to(w, text(w, POD, "red", text(w, "w%d", i)), rf_json_make(&w->a, "{'target':{'name':'n1'}}"), NULL), 0);
+		break;
+	}
+	assert_int_equal(bound(w, "red"), 1);
+	run(w);
+	assert_int_equal(bound(w, "red"), 4);
+}
+
 static void a_claim_made_anew_under_its_name_is_not_deleted(void **state)
 {
 	struct world *w = *state;
@@ -2035,6 +2093,8 @@ int main(void)
 		TEST(a_write_without_an_answer_gives_nothing_away_twice),
 		TEST(a_write_that_went_wrong_may_have_been_done),
 		TEST(an_allocation_that_comes_late_meets_no_claim),
+		TEST(a_claim_is_not_taken_from_who_was_bound_late),
+		TEST(the_others_of_who_is_bound_already_are_tried_again),
 		TEST(a_claim_made_anew_under_its_name_is_not_deleted),
 		TEST(a_claim_that_may_be_deleted_is_looked_at_again),
 		TEST(a_binding_that_fails_does_not_hold_up_the_others),

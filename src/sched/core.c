@@ -127,6 +127,7 @@ static void free_tables(struct rf_core *c)
 	rf_vec_done(&c->plans);
 	rf_vec_done(&c->members);
 	rf_vec_done(&c->flight);
+	rf_vec_done(&c->going);
 	rf_vec_done(&c->flights);
 	rf_buf_done(&c->scratch);
 }

@@ -514,7 +514,8 @@ void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int
 		return;
 	co_settle(c); /* what was told before counts before */
 	p = rf_map_get(&c->pods, uid);
-	if (p != NULL && p->ghost) {
+	/* It went meanwhile, or is bound after all: the others of its commit are not carried out all the same. */
+	if (p != NULL && p->group != NULL && p->commit > 0 && p->todo != CO_ASKED) {
 		undo_commit(c, p->group, p->commit);
 		co_mark_group(c, p->group);
 	}

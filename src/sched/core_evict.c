@@ -209,20 +209,29 @@ static bool in_budget(const struct co_budget *b, const struct co_pod *p)
 	return true;
 }
 
-/* Of what a budget allows, evictions that were said and are not heard of yet are taken off. */
-static int64_t allowed(const struct rf_core *c, const struct co_budget *b)
+static void clean_going(struct rf_core *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->going.n; i++) {
+		struct co_pod *p = c->going.at[i];
+
+		p->goes = p->evicting && p->todo != CO_NOTHING && !p->deleting;
+		if (p->goes)
+			c->going.at[n++] = p;
+	}
+	c->going.n = n;
+}
+
+/* Of what a budget allows, evictions that were said and are not heard of yet are taken off; also where nobody needs them any
+ * more. */
+static int64_t allowed(struct rf_core *c, const struct co_budget *b)
 {
 	int64_t n = b->v.allowed;
 
-	for (size_t i = 0; i < c->plans.n; i++) {
-		const struct rf_evict_plan *plan = &c->plans.at[i]->plan;
-
-		for (size_t k = 0; k < plan->n; k++) {
-			const struct co_pod *p = plan->go[k]->user;
-
-			n -= p != NULL && p->evicting && p->todo != CO_NOTHING && !p->deleting && in_budget(b, p);
-		}
-	}
+	clean_going(c);
+	for (size_t i = 0; i < c->going.n; i++)
+		n -= in_budget(b, c->going.at[i]);
 	return n;
 }
 
@@ -294,13 +303,21 @@ static struct rf_evict_world world_of(struct rf_core *c)
 
 /* --- plans that are open ------------------------------------------------------------------------ */
 
+/* Came since the first of its gang was told to go, and ended by itself: with it that was a gang again, whoever looked then, and
+ * who ends ends nobody else. */
+static bool came_and_ended(const struct co_group *g, const struct co_pod *p)
+{
+	return p->ended && !p->deleting && g->ending > 0 && p->started > g->ending;
+}
+
 /* With those that were to go, and were not told yet or refused. */
 static bool enough_stay(const struct co_group *g)
 {
 	int64_t n = 0;
 
 	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
-		n += p->state == CO_BOUND && !(p->evicting && p->todo == CO_ASKED) && !(p->deleting && p->grace <= GRACE_MS);
+		n += came_and_ended(g, p) || (p->state == CO_BOUND && !(p->evicting && p->todo == CO_ASKED) &&
+					      !(p->deleting && p->grace <= GRACE_MS));
 	return n >= g->min;
 }
 
@@ -354,6 +371,12 @@ static void forget(struct co_plan *p, const struct co_pod *victim)
 
 void co_plans_forget(struct rf_core *c, struct co_pod *victim)
 {
+	for (size_t i = 0; victim->goes && i < c->going.n; i++) {
+		if (c->going.at[i] != victim)
+			continue;
+		rf_vec_remove(&c->going, i);
+		break;
+	}
 	for (size_t i = 0; i < c->plans.n; i++)
 		forget(c->plans.at[i], victim);
 }
@@ -1222,21 +1245,11 @@ void co_evict_review(struct rf_core *c, struct co_group *g)
 	}
 }
 
-/* With who came since then and ended by itself: with that it was a gang again, and who ends ends nobody else. */
-static bool were_enough(const struct co_group *g)
-{
-	int64_t n = 0;
-
-	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
-		n += p->ended ? !p->deleting && p->started > g->ending : p->state == CO_BOUND && !co_leaves(p);
-	return n >= g->min;
-}
-
 /* Those that were bound when it was decided. Who came late and was within its own minimum run time then was not meant. */
 void co_evict_rest(struct rf_core *c, struct co_group *g)
 {
 	g->bereft = false;
-	if (enough_stay(g) || were_enough(g))
+	if (enough_stay(g))
 		return; /* none went, or they came back */
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
 		if (p->state != CO_BOUND || co_leaves(p) || p->started > g->ending || p->started + co_min_run(p) > g->ending ||

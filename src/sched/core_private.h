@@ -241,6 +241,7 @@ struct co_pod {
 	uint64_t shifted; /* the round in which it was counted as gone (core_evict.c) */
 	bool heard;    /* a claim was told of since it was placed */
 	bool flies;    /* is in the core's list of those */
+	bool goes;     /* is in the core's list of those that are evicted */
 	bool respec;   /* what its work says of it is another */
 	/* What it ran under since it has a seat, the loosest of it: its tenant may not make it harder to take back. */
 	bool ran, loose; /* loose: not pinned */
@@ -420,6 +421,7 @@ struct rf_core {
 	RF_VEC(struct co_plan *) plans;
 	RF_VEC(struct rf_evict_member) members; /* as last asked for by the planner */
 	RF_VEC(struct co_pod *) flight;		/* placed; perhaps not any more only on their way */
+	RF_VEC(struct co_pod *) going;		/* to be evicted, or told; perhaps gone or staying by now */
 	RF_VEC(struct co_flight) flights;	/* what those are charged, for the planner */
 	uint64_t news;	   /* counts settled facts */
 	uint64_t plan_news; /* as of which every candidate was looked at */

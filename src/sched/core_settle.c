@@ -105,6 +105,10 @@ void co_todo(struct rf_core *c, struct co_pod *p, enum co_todo t)
 	p->todo = (uint8_t)t;
 	if (t != CO_NOTHING && t != CO_ASKED)
 		rf_vec_push(&c->todo, p);
+	if (t == CO_EVICT && !p->goes) {
+		p->goes = true;
+		rf_vec_push(&c->going, p);
+	}
 }
 
 void co_bar(struct rf_core *c, struct co_pod *p, enum co_bar bar)

@@ -208,7 +208,8 @@ static void note_torn(const struct world *w, struct group *g, int i)
 
 	if (g->torn == 0) /* who is meant is known from then on, however long it takes to tell them all */
 		g->torn_at = w->now;
-	g->torn = !torn ? 0 : g->torn > 0 ? g->torn + 1 : going;
+	/* this one counts, too, if it is gone by now and the core does not know */
+	g->torn = !torn ? 0 : g->torn > 0 ? g->torn + 1 : RF_MAX(going, 1);
 	g->lost = 0;
 }
 
@@ -393,6 +394,7 @@ static void write_failed(struct world *w, const struct write *x, const char *why
 	SAY(w, "write %d of %s failed: %s", x->kind, uid, why);
 	note_failed(w, p);
 	if (p != NULL) {
+		p->lost = x->kind == W_BIND && w->late_binds && p->node == NOBODY;
 		p->evicted = false;
 		p->refused = x->kind == W_EVICT || x->kind == W_ENDING;
 	}
@@ -427,7 +429,23 @@ static void do_bind(struct world *w, struct pod *p)
 	if (p->group != NOBODY && w->groups[p->group].exists && w->groups[p->group].run_limit > 0)
 		p->ends = w->now + w->groups[p->group].run_limit;
 	world_tell_pod(w, p);
+	ref_gangs_again(w);
 	group_bound(w, p->group);
+}
+
+/* Those whose promise stands; without it they would have to be looked at again before they are taken back (control/carry.c). */
+void world_late_binds(struct world *w)
+{
+	for (int i = 0; i < PODS; i++) {
+		struct pod *p = &w->pods[i];
+
+		if (p->lost && p->live && p->node == NOBODY && !p->deleting && !p->ended && p->claimed && p->allocated && !p->claim_deleting) {
+			SAY(w, "the binding of %s is done after all", p->uid);
+			w->disturbed = true;
+			do_bind(w, p);
+		}
+		p->lost = false;
+	}
 }
 
 /* What the core says of it. */
@@ -510,6 +528,8 @@ static const char *refuses(const struct world *w, const struct write *x)
 		return is_budgeted(w, p) && w->budgets[p->space] == 0 ? "its budget is used up" : NULL;
 	if (p->deleting || p->ended)
 		return "it is being deleted";
+	if (x->kind == W_BIND && p->node != NOBODY)
+		return "it is bound";
 	if (x->kind == W_ALLOCATE && (!p->claimed || p->claim_deleting))
 		return "not found";
 	return NULL;

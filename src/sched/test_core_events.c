@@ -482,6 +482,8 @@ static bool apply(struct world *w, const struct event *e)
 				return true;
 		return true;
 	case OP_TIME:
+		if (e->b % 2 == 0)
+			world_late_binds(w);
 		world_time(w, (int64_t)(e->a % 8 == 0 ? e->b % 20000 : e->b % 900));
 		return true;
 	case OP_END:

@@ -397,6 +397,103 @@ static void test_gang_is_one_again(void **state)
 	end(w);
 }
 
+/* The same, and who came back ends before anything else is decided: that it was a gang again holds, whether anybody looked
+ * at it then or not. */
+static void one_for_a_moment(bool look)
+{
+	struct world *w = begin(0, 0);
+	struct rf_err err = RF_ERR_INIT;
+	struct pod *p, *stays, *back = NULL;
+
+	w->remake = true;
+	world_add_node(w, 0, 2);
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	p = make(w, ACME, S_CARD2);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	(void)write_eviction(w, false);
+	stays = write_eviction(w, true);
+	world_add_node(w, 1, 1);
+	world_time(w, 1);
+	for (int i = 0; i < PODS; i++)
+		(void)world_scrub(w, &w->pods[i]);
+	assert_true(world_decide(w, 64));
+	write_all(w);
+	for (int i = 0; i < PODS; i++) {
+		if (w->pods[i].live && w->pods[i].group == 0 && w->pods[i].node == 1)
+			back = &w->pods[i];
+	}
+	assert_non_null(back);
+	if (look)
+		assert_int_equal(rf_core_audit(w->core, w->now, &err), 0);
+	world_end_pod(w, back);
+	p->live = false; /* nor does anybody want that place any more */
+	world_tell_pod(w, p);
+	world_time(w, 1000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
+static void test_gang_was_one_for_a_moment(void **state)
+{
+	(void)state;
+	one_for_a_moment(true);
+	one_for_a_moment(false);
+}
+
+static struct pod *budgeted(struct world *w, int shape)
+{
+	struct pod *p = make(w, ACME, shape);
+
+	p->budget = 1;
+	world_tell_pod(w, p);
+	return p;
+}
+
+/* One was told to go, and who needed its place is gone before it was written: it goes all the same, and its budget is used up. */
+static void test_budget_of_one_that_nobody_needs(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *one, *two, *p;
+
+	(void)state;
+	world_add_node(w, 0, 1);
+	world_add_node(w, 1, 2);
+	guarantee(w, ACME, R_CARDS, 0);
+	guarantee(w, BOLT, R_CARDS, 1);
+	guarantee(w, CRUX, R_CARDS, 2);
+	two = budgeted(w, S_CARD2);
+	settle(w);
+	one = budgeted(w, S_CARD);
+	settle(w);
+	assert_int_equal(two->node, 1);
+	assert_int_equal(one->node, 0);
+	w->budgets[ACME] = 1;
+	world_put_budget(w->core, w, ACME);
+	p = submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	assert_true(one->evicted);
+	p->live = false;
+	world_tell_pod(w, p);
+	p = submit(w, CRUX, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	write_all(w);
+	assert_true(one->deleting);
+	w->budgets[ACME] = 1;
+	world_put_budget(w->core, w, ACME);
+	rest(w);
+	assert_int_equal(p->node, 1);
+	end(w);
+}
+
 /* Control dies between the evictions of a gang, and the first is gone when another comes: what is left follows, for that all of
  * it was to go is written down. */
 static void restart_between(int64_t grace, bool after)
@@ -1274,6 +1371,38 @@ static void test_bindings_on_their_way(void **state)
 	end(w);
 }
 
+/* A binding that was called failed is done after all, while it is asked for again. That this cannot be carried out is said of
+ * the one that is bound: the others of its commit are asked for again all the same. */
+static void test_bound_after_all(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p;
+
+	(void)state;
+	gang(w, ACME, 3);
+	for (int i = 0; i < 3; i++)
+		(void)member(w, ACME, S_CARD, 0);
+	assert_true(world_decide(w, 64));
+	while (w->writes[0].kind != W_BIND)
+		assert_true(world_write(w, false));
+	p = &w->pods[w->writes[0].pod];
+	assert_true(world_write(w, true));
+	assert_int_equal(w->n_writes, 0);
+	world_time(w, 2000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(w->n_writes, 3);
+	assert_ptr_equal(&w->pods[w->writes[0].pod], p);
+	p->node = p->place.node;
+	p->started = w->now;
+	p->prepared = true;
+	world_tell_pod(w, p);
+	assert_true(world_write(w, true));
+	assert_int_equal(w->n_writes, 0);
+	rest(w);
+	assert_int_equal(running(w), 3);
+	end(w);
+}
+
 /* Half a gang that its budget keeps stays until that allows it. The others are told that they wait for it. */
 static void test_half_a_gang_is_kept(void **state)
 {
@@ -1476,6 +1605,8 @@ int main(void)
 		cmocka_unit_test(test_half_said_gang_goes),
 		cmocka_unit_test(test_refused_eviction_of_an_earlier_plan),
 		cmocka_unit_test(test_gang_is_one_again),
+		cmocka_unit_test(test_gang_was_one_for_a_moment),
+		cmocka_unit_test(test_budget_of_one_that_nobody_needs),
 		cmocka_unit_test(test_restart_between_evictions),
 		cmocka_unit_test(test_gang_that_ends_by_itself),
 		cmocka_unit_test(test_refused_eviction_leaves_enough),
@@ -1503,6 +1634,7 @@ int main(void)
 		cmocka_unit_test(test_tenant_that_gives_way),
 		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
 		cmocka_unit_test(test_bindings_on_their_way),
+		cmocka_unit_test(test_bound_after_all),
 		cmocka_unit_test(test_half_a_gang_is_kept),
 		cmocka_unit_test(test_half_of_no_group),
 		cmocka_unit_test(test_two_refused_are_enough),

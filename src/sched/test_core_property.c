@@ -137,6 +137,10 @@ static void test_once_broken(void **state)
 		10300003749,	    /* I14: a plan was made in view of one that was not made again */
 		31200002384,	    /* I11: a share on a node that nobody knows any more counted as a card, and who counted on that lost it */
 		29000000532,	    /* I14: half a gang was evicted when its PodGroup was gone and it was deleted already */
+		37800003993,	    /* I14: who was refused stays, since its gang was one again for a moment */
+		38900000562,	    /* I14: one of a gang was told to go when it had ended, and nobody knew */
+		41100004444, 42200000412, /* I14: a budget was used twice, for nobody needed whom it was used for any more */
+		77100001103,	    /* I10: a failure was said of one that was bound after all, and the others of its commit were waited for */
 		23500000604,	    /* I13: a plan counted on cards of a model that its quotas do not leave, and lost its own */
 	};
 	static struct event e[WORLD_EVENTS];

@@ -1361,6 +1361,20 @@ static void whole_again(struct world *w, int group)
 		w->pods[i].late &= w->pods[i].group != group;
 }
 
+/* As the core knows it. */
+static bool is_enough_as_told(const struct world *w, int group)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+		bool runs = p->live && p->node != NOBODY && !p->ended && !p->deleting;
+
+		n += p->group == group && !p->evicted && (p->dirty ? p->told_runs : runs);
+	}
+	return n >= w->groups[group].min;
+}
+
 /* An eviction that was refused is not tried again once it is a gang again; who of that ends later ends nobody else. */
 void ref_gangs_again(struct world *w)
 {
@@ -1370,7 +1384,7 @@ void ref_gangs_again(struct world *w)
 	for (int i = 0; i < PODS; i++) {
 		struct pod *p = &w->pods[i];
 
-		if (p->refused && p->group != NOBODY && p->live && !p->evicted && is_enough(w, p->group))
+		if (p->refused && p->group != NOBODY && p->live && !p->evicted && is_enough_as_told(w, p->group))
 			p->refused = false;
 	}
 }

@@ -780,6 +780,7 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	w->config.reclaim = rf_prng_below(&w->rng, 2) ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE;
 	w->racks = seed % 5 < 2;
 	w->grouped = seed % 8 == 4;
+	w->late_binds = seed % 8 == 7;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;
 	w->remake = rf_prng_below(&w->rng, 2) != 0;
 	w->core = rf_core_new(&w->config);

@@ -112,6 +112,7 @@ struct pod {
 	int64_t rv, claim_rv, priority, created, started, ends, gone_at, min_run, run_limit, grace;
 	int64_t fails, failed_at;
 	bool refused; /* its eviction was, the last time */
+	bool lost;    /* its binding was called failed, and may be done yet */
 	bool late;    /* was bound when its gang had been told to go */
 	bool told_runs; /* it ran, when the core was last told */
 	uint64_t serial;
@@ -151,6 +152,7 @@ struct world {
 	bool lazy;   /* facts of others' doing arrive when OP_DELIVER says so */
 	bool loud;   /* says what it does */
 	bool no_fail; /* writes succeed */
+	bool late_binds; /* bindings that were called failed may be done later */
 	bool remake; /* evicted pods come again */
 	bool racks;  /* there are racks and pools, and tenants that share no rack */
 	bool grouped; /* there are cards that do not say where they are, and tenants that share no NUMA node or no island */
@@ -199,6 +201,7 @@ struct rf_core *world_retell(const struct world *w, uint64_t seed);
 bool world_crash(struct world *w, uint64_t seed);
 bool world_decide(struct world *w, size_t most);
 bool world_write(struct world *w, bool fails);
+void world_late_binds(struct world *w);
 void world_deliver(struct world *w);
 void world_write_endings(struct world *w);
 int world_new_pod(struct world *w, int space, int shape);
