@@ -3,9 +3,10 @@
 #   bench/real-card.sh [build folder, default build [options of "ringfence up", such as --simulate 1xH200]]
 # Changes no setting of the card. Prints what each step did; ends with the number of steps that failed.
 set -u
-build=$(cd "${1:-build}" && pwd)
+build=$(cd "${1:-build}" && pwd) || exit 1
 shift
 rf=$build/ringfence
+[[ -x $rf ]] || { echo "there is no ringfence in $build; name the build folder" >&2; exit 1; }
 work=$(mktemp -d /tmp/ringfence-card.XXXXXX)
 chmod 755 "$work"
 export KUBECONFIG=$work/kubeconfig

@@ -69,17 +69,7 @@ static void end(struct world *w)
 	rf_arena_done(&w->a);
 }
 
-static const char *text(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static const char *text(struct world *w, const char *format, ...)
-{
-	char line[64];
-	va_list ap;
-
-	va_start(ap, format);
-	(void)vsnprintf(line, sizeof(line), format, ap);
-	va_end(ap);
-	return rf_arena_cstr(&w->a, rf_arena_str(&w->a, rf_str(line)));
-}
+#define text(w, ...) rf_arena_cstr(&(w)->a, rf_arena_printf(&(w)->a, __VA_ARGS__))
 
 static unsigned roll(unsigned n)
 {
