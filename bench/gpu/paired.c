@@ -4,17 +4,15 @@
  *   cc -O2 -o paired paired.c -ldl;  ringfence fence --memory 60Gi --compute 90 -- ./paired
  * Each turn is followed by a pause, so that a gate stays open. Changes no setting of the card. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../../src/gpu/cuda_abi.h"
+#include "driver.h"
 
 enum { TURNS = 1000, CALLS = 100, PAUSE_US = 300 };
 
@@ -49,70 +47,35 @@ static uint64_t now_ns(void)
 
 /* --- both functions --- */
 
-/* By the library's own table of symbols, which nobody can put himself in front of. */
-static void *own(void *lib, const char *name)
-{
-	const ElfW(Sym) *symbols = NULL;
-	const char *strings = NULL;
-	const uint32_t *table = NULL;
-	const struct link_map *map;
-	uint32_t h = 5381;
-
-	if (dlinfo(lib, RTLD_DI_LINKMAP, &map) < 0)
-		return NULL;
-	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-		if (d->d_tag == DT_SYMTAB)
-			symbols = (const ElfW(Sym) *)d->d_un.d_ptr;
-		else if (d->d_tag == DT_STRTAB)
-			strings = (const char *)d->d_un.d_ptr;
-		else if (d->d_tag == DT_GNU_HASH)
-			table = (const uint32_t *)d->d_un.d_ptr;
-	}
-	if (!symbols || !strings || !table || table[0] == 0)
-		return NULL;
-	for (const char *c = name; *c; c++)
-		h = h * 33 + (unsigned char)*c;
-	const uint32_t *bucket = table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
-	const uint32_t *chain = bucket + table[0];
-
-	for (uint32_t i = bucket[h % table[0]]; i >= table[1] && i; i++) {
-		if (strcmp(strings + symbols[i].st_name, name) == 0)
-			return (void *)(map->l_addr + symbols[i].st_value);
-		if (chain[i - table[1]] & 1)
-			break;
-	}
-	return NULL;
-}
-
-static void both(void *lib, const char *name, void *ret)
+static void both(const struct driver *d, const char *name, void *ret)
 {
 	void **two = ret;
 
-	two[0] = own(lib, name);
-	two[1] = dlsym(lib, name);
+	two[0] = driver_own(d, name);
+	two[1] = dlsym(d->lib, name);
 	if (two[0] && two[1])
 		return;
 	fprintf(stderr, "paired: the driver has no %s\n", name);
 	exit(1);
 }
 
-#define CU(name) ((__typeof__(&name))dlsym(lib, #name))
+#define CU(name) ((__typeof__(&name))dlsym(driver.lib, #name))
 
 static void open_card(void)
 {
-	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 	static uint64_t unused;
+	struct driver driver;
 	CUmodule module;
 	CUcontext ctx;
 	CUdevice dev;
 
-	if (!lib) {
-		fprintf(stderr, "paired: %s\n", dlerror());
+	if (!driver_open(&driver)) {
+		fprintf(stderr, "paired: cannot read the driver: %s\n", driver.lib ? "its table of symbols is of another kind" : dlerror());
 		exit(1);
 	}
-	both(lib, "cuLaunchKernel", probe.launch);
-	both(lib, "cuMemAllocAsync", probe.alloc);
-	both(lib, "cuMemFreeAsync", probe.release);
+	both(&driver, "cuLaunchKernel", probe.launch);
+	both(&driver, "cuMemAllocAsync", probe.alloc);
+	both(&driver, "cuMemFreeAsync", probe.release);
 	must(CU(cuInit)(0), "start the driver");
 	must(CU(cuDeviceGet)(&dev, 0), "find the card");
 	must(CU(cuDevicePrimaryCtxRetain)(&ctx, dev), "have a context");
