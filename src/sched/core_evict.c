@@ -544,11 +544,24 @@ static bool shares_no_rack(const struct co_work *w)
 	return t != NULL && t->level == RF_ISOLATION_RACK;
 }
 
-/* Could w on this node be in the way of what is planned? Of who shares no rack also beside it. */
+/* Does its place depend on where others of its tenant are? */
+static bool looks_at_pods(const struct co_work *w)
+{
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (rf_wish_moves(p->shape->wish))
+			return true;
+	}
+	return false;
+}
+
+/* Could w on this node be in the way of what is planned? Of who shares no rack also beside it, of who looks at pods of its tenant
+ * anywhere. */
 static bool counts_on(const struct rf_core *c, const struct co_plan *p, const struct co_work *w, uint32_t node)
 {
 	bool racks = shares_no_rack(w) || shares_no_rack(p->work);
 
+	if (w->first->shape->tenant == p->work->first->shape->tenant && looks_at_pods(p->work))
+		return true;
 	for (size_t i = 0; i < p->plan.n_places; i++) {
 		uint32_t at = p->plan.places[i].node;
 

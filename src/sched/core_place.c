@@ -350,6 +350,10 @@ static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t member
 		c->let_past = false;
 		if (!take(c, w, members, models, true))
 			return NO_PLACE;
+		if (!co_plans_allow(c, w)) { /* also from there */
+			leave_seats(c, w);
+			return NO_PLACE;
+		}
 	}
 	if ((c->plans.n == 0 || w->plan != NULL || co_plans_spare(c, w)) && admit(c, w))
 		return STARTED;

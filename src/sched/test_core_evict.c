@@ -1179,6 +1179,42 @@ static void test_rack_of_a_plan_is_kept(void **state)
 	end(w);
 }
 
+/* Who spreads over zones counts those on every node of one: back on another node than the plan's, they are in the way. */
+static void test_spread_of_a_plan_is_kept(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *soon, *p;
+	long before;
+
+	(void)state;
+	w->remake = true;
+	world_add_node(w, 1, 2); /* the other zone, where nobody has a place */
+	w->nodes[1].cordoned = true;
+	world_tell_node(w, 1);
+	world_add_node(w, 2, 0);
+	soon = make(w, ACME, S_CPU);
+	soon->wish = WISH_LABELED;
+	soon->grace = 1;
+	world_tell_pod(w, soon);
+	settle(w);
+	assert_int_equal(soon->node, 2);
+	world_add_node(w, 0, 1);
+	p = make(w, ACME, S_CARD);
+	p->grace = 3000;
+	world_tell_pod(w, p);
+	settle(w);
+	assert_int_equal(p->node, 0);
+	before = w->n.evicts;
+	p = make(w, ACME, S_CARD);
+	p->wish = WISH_SPREAD;
+	p->priority = 1;
+	world_tell_pod(w, p);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(w->n.evicts - before, 2);
+	end(w);
+}
+
 static void add_to_rack(struct world *w, int node, int cards)
 {
 	world_add_node(w, node, cards);
@@ -1629,6 +1665,7 @@ int main(void)
 		cmocka_unit_test(test_second_place_of_a_plan_is_kept),
 		cmocka_unit_test(test_no_round_of_priority_and_guarantee),
 		cmocka_unit_test(test_rack_of_a_plan_is_kept),
+		cmocka_unit_test(test_spread_of_a_plan_is_kept),
 		cmocka_unit_test(test_beside_who_shares_no_rack),
 		cmocka_unit_test(test_rack_is_cleared),
 		cmocka_unit_test(test_tenant_that_gives_way),

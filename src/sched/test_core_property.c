@@ -142,6 +142,7 @@ static void test_once_broken(void **state)
 		41100004444, 42200000412, /* I14: a budget was used twice, for nobody needed whom it was used for any more */
 		77100001103,	    /* I10: a failure was said of one that was bound after all, and the others of its commit were waited for */
 		23500000604,	    /* I13: a plan counted on cards of a model that its quotas do not leave, and lost its own */
+		61000001757,	    /* I20: who had been evicted came again on another node, and was in the way of who spreads over zones */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];
