@@ -396,6 +396,18 @@ static void refresh(struct co_plan *p)
 	}
 }
 
+/* Is anybody still there whom a plan counts on? One that was made on top of others may count on the room of theirs. */
+static bool any_left(struct rf_core *c)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->plans.n; i++) {
+		refresh(c->plans.at[i]);
+		any = any || c->plans.at[i]->left > 0;
+	}
+	return any;
+}
+
 /* What if a plan were carried out: its victims gone, its work placed. Several at a time, one after the other, inside
  * one mark of the fleet; what the wishes were told is taken back by hand. */
 struct pretence {
@@ -406,6 +418,44 @@ struct pretence {
 	bool *lifted;
 	bool good;
 };
+
+static bool in_domain(const struct rf_gang *g, const struct rf_fleet_place *first, uint32_t node)
+{
+	uint32_t all = g->held;
+
+	if (g->domain == NULL)
+		return true;
+	if (all == RF_FLEET_NONE && first->node < g->n_domain)
+		all = g->domain[first->node];
+	return all != RF_FLEET_NONE && node < g->n_domain && g->domain[node] == all;
+}
+
+/* Where it was planned, as long as that is to be had: those planned after it count on the rest. */
+static bool take_planned(struct rf_core *c, const struct rf_evict_plan *plan, struct pretence *v)
+{
+	const struct rf_gang *g = &v->gang.gang;
+	size_t mark = rf_fleet_mark(c->fleet), n = 0;
+	struct rf_err err;
+
+	for (; g->n == plan->n_places && n < g->n; n++) {
+		struct rf_fleet_ask ask = g->asks[n];
+
+		v->at[n] = plan->places[n];
+		if (!in_domain(g, plan->places, v->at[n].node) || (g->narrow != NULL && !g->narrow(g->ctx, n, &ask)) ||
+		    rf_fleet_take(c->fleet, &ask, &v->at[n], false, &v->holds[n], &err) < 0)
+			break;
+		if (g->placed != NULL)
+			g->placed(g->ctx, n, v->at[n].node);
+	}
+	if (n == g->n) {
+		rf_fleet_keep(c->fleet, mark);
+		return true;
+	}
+	while (g->undone != NULL && n-- > 0)
+		g->undone(g->ctx, n, v->at[n].node);
+	rf_fleet_rollback(c->fleet, mark);
+	return false;
+}
 
 static bool pretend(struct rf_core *c, struct co_plan *p, struct rf_arena *a, struct pretence *ret)
 {
@@ -424,7 +474,7 @@ static bool pretend(struct rf_core *c, struct co_plan *p, struct rf_arena *a, st
 		if (ret->lifted[i])
 			gone(c, p->plan.go[i]);
 	}
-	ret->good = rf_gang_take(c->fleet, &ret->gang.gang, ret->at, ret->holds) > 0;
+	ret->good = take_planned(c, &p->plan, ret) || rf_gang_take(c->fleet, &ret->gang.gang, ret->at, ret->holds) > 0;
 	return ret->good;
 }
 
@@ -651,6 +701,21 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 	return true;
 }
 
+/* Those alike are tried in turn, and one refusal is for all of them: who comes first has the plan of one behind it. */
+void co_plan_inherit(struct rf_core *c, struct co_work *w)
+{
+	for (size_t i = 0; i < c->plans.n && w->plan == NULL && w->first->group == NULL; i++) {
+		struct co_work *o = c->plans.at[i]->work;
+
+		if (o->first->shape != w->first->shape || o->first->group != NULL || o->queue != w->queue ||
+		    o->preemptible != w->preemptible || !co_before(w->first, o->first))
+			continue;
+		w->plan = c->plans.at[i];
+		w->plan->work = w;
+		o->plan = NULL;
+	}
+}
+
 void co_plans_hide(struct rf_core *c, const struct co_work *w)
 {
 	for (size_t i = 0; i < c->plans.n; i++) {
@@ -687,10 +752,7 @@ bool co_plan_failed(struct rf_core *c, struct co_work *w)
 {
 	struct co_plan *p = w->plan;
 
-	if (p == NULL)
-		return false;
-	refresh(p);
-	if (p->left > 0)
+	if (p == NULL || any_left(c))
 		return false;
 	put_off(c, w);
 	co_plan_drop(c, p); /* all went, and still it does not fit: something else came in between */
@@ -702,6 +764,7 @@ static void drop_broken(struct rf_core *c)
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct pretence v[CO_PLANS_MAX];
 	size_t mark, n = c->plans.n;
+	bool left = any_left(c);
 
 	if (n == 0)
 		return;
@@ -712,7 +775,7 @@ static void drop_broken(struct rf_core *c)
 	note_places(v, n);
 	for (size_t i = n; i-- > 0;) {
 		/* nothing can start now: if all have gone for it, it was in vain */
-		if (v[i].good && c->plans.at[i]->left > 0 && c->now < c->plans.at[i]->due)
+		if (v[i].good && left && c->now < c->plans.at[i]->due)
 			continue;
 		put_off(c, c->plans.at[i]->work);
 		co_plan_drop(c, c->plans.at[i]);

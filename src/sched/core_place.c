@@ -405,6 +405,7 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	uint16_t may_kept = co_ahead_may(c, w);
 	enum outcome o;
 
+	co_plan_inherit(c, w);
 	if (alone && still_refused(c, s, models, may_kept))
 		return false;
 	o = attempt_each(c, w, members, models);

@@ -614,8 +614,9 @@ void co_plans_seen(struct rf_core *c);
 void co_plans_review(struct rf_core *c); /* what was not said yet, and facts came in between */
 bool co_plan(struct rf_core *c); /* nothing starts by itself: true if something is to be said now */
 int64_t co_plan_next(const struct rf_core *c);
-/* May these seats be taken without making somebody's plan impossible? */
+void co_plan_inherit(struct rf_core *c, struct co_work *w); /* it is tried before others like it */
 bool co_plan_take(struct rf_core *c, struct co_work *w); /* the very places of its plan; false: some seats may be taken */
+/* May these seats be taken without making somebody's plan impossible? */
 bool co_plans_allow(struct rf_core *c, const struct co_work *w);
 bool co_plans_spare(struct rf_core *c, const struct co_work *w); /* and with what quotas leave then? */
 void co_plans_hide(struct rf_core *c, const struct co_work *w); /* inside a mark: their nodes are not to be had */

@@ -708,20 +708,25 @@ static bool promise_kept(struct world *w, const struct rf_core_decision *d, cons
 	return true;
 }
 
+/* Those on their way say where. But where others of it are elsewhere, or were as far as the core knows, nodes were given other
+ * labels since: there is no one zone that it could be in. */
 static bool zone_kept(struct world *w, const struct pod *p, int node)
 {
 	const struct group *g = group_of(w, p);
+	bool one = true, coming = false;
+	int zone = NOBODY;
 
 	for (int i = 0; i < PODS && g != NULL && g->zoned; i++) {
-		int at;
+		const struct pod *o = &w->pods[i];
+		int at = o->node;
 
-		if (&w->pods[i] == p || w->pods[i].group != p->group || !runs_at(&w->pods[i], &at) || !w->nodes[at].exists)
+		if (o == p || o->group != p->group || !(runs_at(o, &at) || (o->dirty && at != NOBODY)) || !w->nodes[at].exists)
 			continue;
-		/* One that was placed before a label changed, or whose node changed its label, binds nobody. */
-		if (!w->pods[i].flying)
-			continue;
-		CHECK(w, w->nodes[at].zone == w->nodes[node].zone, "I10 gang %s is to be in one zone: %s is not", g->name, p->uid);
+		one = one && (zone == NOBODY || zone == w->nodes[at].zone);
+		zone = w->nodes[at].zone;
+		coming |= o->flying;
 	}
+	CHECK(w, !one || !coming || zone == w->nodes[node].zone, "I10 gang %s is to be in one zone: %s is not", g->name, p->uid);
 	return true;
 }
 
