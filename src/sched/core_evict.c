@@ -80,18 +80,14 @@ static void count_flight(struct rf_core *c)
 /* Is the queue over its guarantee in something of this, and only by what is on its way? */
 static bool over_by_flight(struct rf_core *c, const struct co_queue *q, const struct co_charge *ch)
 {
-	bool over = false;
+	struct rf_queue_ask less[RF_QUEUE_RES_MAX];
+	size_t n = 0;
 
-	for (size_t k = 0; k < ch->n; k++) {
-		const struct co_flight *f = flight_of(c, q, ch->ask[k].resource);
-		struct rf_queue_view v;
-
-		rf_queue_view(c->queues, q->at, ch->ask[k].resource, c->now, &v);
-		if (v.used - (f != NULL ? f->amount : 0) > v.guaranteed)
-			return false;
-		over = over || v.used > v.guaranteed;
+	for (size_t i = 0; i < c->flights.n; i++) {
+		if (c->flights.at[i].queue == q)
+			less[n++] = (struct rf_queue_ask){ c->flights.at[i].resource, c->flights.at[i].amount };
 	}
-	return over;
+	return rf_queue_over(c->queues, q->at, ch->ask, ch->n, NULL, 0) && !rf_queue_over(c->queues, q->at, ch->ask, ch->n, less, n);
 }
 
 /* By the books as they are now, in which what goes anyway may be gone. */
@@ -1031,7 +1027,8 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	return enough;
 }
 
-static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, struct co_plan *p)
+/* part: the resource of the one model that is left; 0: that does not matter. */
+static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int64_t part, struct co_plan *p)
 {
 	struct rf_evict_world world = world_of(c);
 	struct co_charge joined = { .n = 0 };
@@ -1046,23 +1043,40 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, str
 	charge_joined(c, w, &joined);
 	world.joins = joined.ask;
 	world.n_joins = joined.n;
+	world.part = part;
 	if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))
 		return false;
 	g.gang.ctx = &g;
 	return rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan);
 }
 
-/* On cards of any models, or else each model by itself. */
+/* Do the quotas of a model leave it all its cards as things are? */
+static bool has_room(struct rf_core *c, const struct co_work *w, const struct rf_queue *q, int64_t part)
+{
+	int64_t need = w->alike ? w->first->shape->form->cards * RF_MAX(w->min, 1) : 0;
+
+	for (const struct co_pod *p = w->alike ? NULL : w->first; p != NULL; p = p->work_next)
+		need += p->shape->form->cards;
+	return rf_queues_room(c->queues, q, part, w->preemptible, c->now) >= need;
+}
+
+/* On cards of any models, or else each model by itself: what is guaranteed of it by name counts then, and those may go who use
+ * up its quotas. */
 static bool find_plan_of_models(struct rf_core *c, struct co_work *w, struct co_plan *p)
 {
 	uint64_t models = co_models_left(c, w, w->first);
+	bool found = find_plan(c, w, models, 0, p);
+	struct rf_workload_view v;
 
-	if (!find_plan(c, w, models, p))
-		return false;
-	if (models_suffice(c, w, &p->plan))
+	if (found && models_suffice(c, w, &p->plan))
 		return true;
-	for (int m; (m = co_first_model(c, models)) >= 0; models &= ~(UINT64_C(1) << m)) {
-		if (find_plan(c, w, UINT64_C(1) << m, p) && models_suffice(c, w, &p->plan))
+	rf_workload_view(w->w, &v);
+	for (int m; c->model_quotas && (m = co_first_model(c, models)) >= 0; models &= ~(UINT64_C(1) << m)) {
+		int64_t part = RF_MAX(c->models[m].resource, 0);
+
+		if (!found && (part == 0 || (!rf_queue_part_owed(c->queues, v.queue, part) && has_room(c, w, v.queue, part))))
+			continue; /* nothing is different */
+		if (find_plan(c, w, UINT64_C(1) << m, part, p) && models_suffice(c, w, &p->plan))
 			return true;
 	}
 	return false;

@@ -43,11 +43,6 @@ static int64_t or_any(int64_t v)
 	return v < 0 ? RF_QUEUE_NO_LIMIT : v;
 }
 
-static int64_t add(int64_t a, int64_t b)
-{
-	return a > RF_QUEUE_AMOUNT_MAX - b ? RF_QUEUE_AMOUNT_MAX : a + b;
-}
-
 struct quotas {
 	struct rf_queue_quota at[RF_QUEUE_RES_MAX];
 	size_t n;
@@ -55,9 +50,6 @@ struct quotas {
 
 static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct quotas *ret, struct rf_err *err)
 {
-	int64_t of_models = 0;
-	bool cards = false;
-
 	if (v->n_quotas > RF_QUEUE_RES_MAX - 1)
 		return rf_fail(err, RF_INVALID, "queue %.*s: more quotas than there are resources", RF_STR(v->name));
 	for (size_t i = 0; i < v->n_quotas; i++) {
@@ -67,25 +59,14 @@ static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct
 
 		if (co_resource(c, o->resource, &r, err) < 0)
 			return rf_wrap(err, "queue %.*s", RF_STR(v->name));
-		cards = cards || r == CO_CARDS;
 		c->capacity_stale = c->capacity_stale || (model && !c->model_quotas);
 		c->model_quotas = c->model_quotas || model;
-		if (model && o->guaranteed > 0)
-			of_models = add(of_models, o->guaranteed);
 		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = r,
 							     .guaranteed = RF_MAX(o->guaranteed, -1),
 							     .limit = or_any(o->limit),
 							     .lending = or_any(o->lending),
 							     .borrowing = or_any(o->borrowing) };
 	}
-	/* A guarantee of a model is one of cards, too, or nobody could make use of it; above others it is what these are
-	 * guaranteed. */
-	if (!cards && of_models > 0 && v->tenant.n > 0)
-		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = CO_CARDS,
-							     .guaranteed = of_models,
-							     .limit = RF_QUEUE_NO_LIMIT,
-							     .lending = RF_QUEUE_NO_LIMIT,
-							     .borrowing = RF_QUEUE_NO_LIMIT };
 	return 0;
 }
 

@@ -39,6 +39,7 @@ struct rf_evict_world {
 	/* Who waits and was planned for already: what is free in the books is theirs first. */
 	struct rf_workload *const *beside;
 	size_t n_beside;
+	int64_t part; /* on cards of this model only (rf_takes_open); 0: of any */
 	/* What the rest of its gang holds or waits for (rf_takes_open). */
 	const struct rf_queue_ask *joins;
 	size_t n_joins;

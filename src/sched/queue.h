@@ -43,6 +43,10 @@ struct rf_queue_resource {
 	/* A queue that says nothing about it is guaranteed any amount of it, not none: for what is
 	 * counted and limited only, such as CPU. */
 	bool free_by_default;
+	/* Of the first resource, by another measure: cards of one model. Work that waits asks for the first one only; what it is
+	 * charged when it has a place names its parts, too. What a queue is guaranteed of a part is guaranteed of the first as
+	 * well, and the rest of that is for any part. */
+	bool part;
 };
 
 struct rf_queues_config {
@@ -238,10 +242,12 @@ void rf_takes_news(struct rf_queues *qs);
 void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t members, int64_t now);
 /* As if it were charged so much more of something for which it does not ask by name: the model of the cards that it gets. */
 void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t amount, int64_t now);
-/* joins: of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
+/* part: all that it asks for of the first resource is to be of this part; 0: of any. Then what its queue is guaranteed of that
+ * part by name counts for it, and the quotas of the part must leave it, too.
+ * joins: of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
  * gang. Where its queue is over with that, it has no claim: it would go again with them. Lives until it is closed. */
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
-			       const struct rf_queue_ask *joins, size_t n_joins);
+			       int64_t part, const struct rf_queue_ask *joins, size_t n_joins);
 /* These, which wait too, are to have their minimum beside it: others have been planned for already. */
 void rf_takes_beside(struct rf_takes *t, struct rf_workload *const *works, size_t n);
 /* The books are as before. NULL: nothing. */
@@ -346,6 +352,11 @@ struct rf_queue_view {
 /* q NULL: the cluster. */
 void rf_queue_view(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, int64_t now,
 		   struct rf_queue_view *ret);
+/* Is the queue over its guarantee in something of this, which runs there, when so much less is used? */
+bool rf_queue_over(struct rf_queues *qs, const struct rf_queue *q, const struct rf_queue_ask *held, size_t n_held,
+		   const struct rf_queue_ask *less, size_t n_less);
+/* Is a queue from here up guaranteed more of this part by name than it has, so that a claim may be based on that? */
+bool rf_queue_part_owed(struct rf_queues *qs, const struct rf_queue *q, int64_t part);
 struct rf_str rf_queue_name(const struct rf_queue *q);
 struct rf_str rf_queue_path(struct rf_arena *a, const struct rf_queue *q); /* "org/team/tenant" */
 /* Usage that counts now: 2^32 is the whole cluster, times milliseconds, decayed. */

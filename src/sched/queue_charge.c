@@ -47,7 +47,7 @@ static enum rf_why_kind no(struct rf_why *ret, enum rf_why_kind kind, const stru
 	return kind;
 }
 
-static enum rf_why_kind check_one(const struct rf_shape *s, size_t r, int64_t n, struct rf_why *ret)
+enum rf_why_kind rf_charge_check_one(const struct rf_shape *s, size_t r, int64_t n, struct rf_why *ret)
 {
 	int64_t rise = n;
 
@@ -78,7 +78,7 @@ enum rf_why_kind rf_charge_check(const struct rf_shape *s, int64_t members, stru
 {
 	for (size_t i = 0; i < s->n_ask; i++) {
 		enum rf_why_kind why =
-			check_one(s, (size_t)s->ask[i].resource, s->ask[i].amount * members, ret);
+			rf_charge_check_one(s, (size_t)s->ask[i].resource, s->ask[i].amount * members, ret);
 
 		if (why != RF_WHY_RUNNING)
 			return why;
@@ -120,6 +120,93 @@ int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *leaf, int64_
 		room = RF_MIN(room, rf_queue_add(left(bound, q->v[RF_V_FOOT][r]), kept));
 	}
 	return room;
+}
+
+/* --- guarantees ------------------------------------------------------------------------------ */
+
+/* What is guaranteed of the first resource for any part of it: less what is promised by name. What is used of a part within
+ * its own guarantee does not count against it. */
+
+#define FOR_PARTS(qs, p) for (uint64_t left_ = (qs)->parts, p; left_ != 0 && (p = (uint64_t)__builtin_ctzll(left_), true); left_ &= left_ - 1)
+
+int64_t rf_guar_over(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	int64_t any = q->v[RF_V_GUAR][0], used = q->v[RF_V_USED][0];
+
+	if (any == RF_QUEUE_NO_LIMIT)
+		return -RF_QUEUE_NO_LIMIT;
+	FOR_PARTS(qs, p)
+	{
+		any -= q->v[RF_V_NAMED][p];
+		used -= RF_MIN(q->v[RF_V_USED][p], q->v[RF_V_NAMED][p]);
+	}
+	return used - RF_MAX(any, 0);
+}
+
+static int64_t named_left(const struct rf_queue *q, size_t part)
+{
+	return left(q->v[RF_V_NAMED][part], q->v[RF_V_USED][part]);
+}
+
+bool rf_guar_has(const struct rf_queues *qs, const struct rf_queue *q, size_t r, int64_t n, int64_t part)
+{
+	if (qs->parts >> r & 1)
+		return true; /* judged by the first */
+	if (r != 0)
+		return q->v[RF_V_USED][r] + n <= q->v[RF_V_GUAR][r];
+	n -= part > 0 ? RF_MIN(n, named_left(q, (size_t)part)) : 0;
+	return n == 0 || rf_guar_over(qs, q) + n <= 0;
+}
+
+int64_t rf_guar_left(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	int64_t over = rf_guar_over(qs, q), n = over < 0 ? -over : 0;
+
+	FOR_PARTS(qs, p)
+	n = rf_queue_add(n, named_left(q, p));
+	return n;
+}
+
+static int64_t amount_in(const struct rf_queue_ask *asks, size_t n, size_t r)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((size_t)asks[i].resource == r)
+			return asks[i].amount;
+	return 0;
+}
+
+bool rf_queue_over(struct rf_queues *qs, const struct rf_queue *q, const struct rf_queue_ask *held, size_t n_held,
+		   const struct rf_queue_ask *less, size_t n_less)
+{
+	bool over = false, first = false;
+
+	rf_queues_settle_amounts(qs);
+	for (size_t i = 0; i < n_less; i++)
+		q->v[RF_V_USED][less[i].resource] -= less[i].amount;
+	for (size_t i = 0; i < n_held; i++) {
+		size_t r = (size_t)held[i].resource;
+
+		first = first || r == 0;
+		over = over || (r != 0 && !(qs->parts >> r & 1) && q->v[RF_V_USED][r] > q->v[RF_V_GUAR][r]);
+	}
+	first = first && rf_guar_over(qs, q) > 0;
+	FOR_PARTS(qs, p)
+	{
+		if (amount_in(held, n_held, p) > 0 && q->v[RF_V_USED][p] <= q->v[RF_V_NAMED][p])
+			first = false; /* of this it has no more than it is guaranteed by name */
+	}
+	for (size_t i = 0; i < n_less; i++)
+		q->v[RF_V_USED][less[i].resource] += less[i].amount;
+	return over || first;
+}
+
+bool rf_queue_part_owed(struct rf_queues *qs, const struct rf_queue *q, int64_t part)
+{
+	rf_queues_settle_amounts(qs);
+	for (; q != NULL && q->parent != NULL; q = q->parent)
+		if (named_left(q, (size_t)part) > 0)
+			return true;
+	return false;
 }
 
 /* Fixed when work starts, so that a change of the capacity later does not change the past. */

@@ -669,7 +669,8 @@ static bool within(const struct rf_queues *qs, const struct rf_queue *leaf, cons
 	for (size_t r = 0; r < qs->n_res; r++) {
 		int64_t least = leaf->v[RF_V_LEAST][r];
 
-		if (least > 0 && (least == RF_QUEUE_NO_LIMIT || q->v[RF_V_USED][r] + least > q->v[bound][r]))
+		if (r == 0 && bound == RF_V_GUAR ? least > rf_guar_left(qs, q) :
+						   least > 0 && (least == RF_QUEUE_NO_LIMIT || q->v[RF_V_USED][r] + least > q->v[bound][r]))
 			return false;
 	}
 	return true;

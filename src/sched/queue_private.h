@@ -51,6 +51,7 @@ enum rf_vec_name {
 	RF_V_SUM,   /* claim, or the sum of the children's */
 	RF_V_GUAR,  /* what holds after cuts */
 	RF_V_LOCAL, /* of that, what is not lent */
+	RF_V_NAMED, /* guaranteed of a part by name, after cuts; 0: none */
 	RF_V_USED,
 	RF_V_FIXED, /* used by what cannot be preempted */
 	RF_V_BELOW, /* the children's footprints */
@@ -176,6 +177,7 @@ struct rf_queues {
 	size_t n_res;
 	char **res_names;
 	bool res_free[RF_QUEUE_RES_MAX];
+	uint64_t parts; /* which are parts of the first, a bit each */
 	struct rf_queue *root;
 	struct rf_map names;				/* -> struct rf_queue */
 	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
@@ -247,6 +249,14 @@ void rf_charge_foot(struct rf_queue *q, size_t r);	   /* from what it uses; not 
 /* RF_WHY_RUNNING: allowed. ret may be NULL. */
 enum rf_why_kind rf_charge_check(const struct rf_shape *s, int64_t members, struct rf_why *ret);
 int64_t rf_charge_most(const struct rf_shape *s); /* members, 0 .. size */
+/* The same of one resource. */
+enum rf_why_kind rf_charge_check_one(const struct rf_shape *s, size_t r, int64_t n, struct rf_why *ret);
+/* Would it be within the guarantee with n more of resource r, those of the first of this part (0: of any)? */
+bool rf_guar_has(const struct rf_queues *qs, const struct rf_queue *q, size_t r, int64_t n, int64_t part);
+/* So much more of the first is guaranteed at most: of the right parts. */
+int64_t rf_guar_left(const struct rf_queues *qs, const struct rf_queue *q);
+/* So much of the first is used beyond what is guaranteed; less than 0: so much more may be of any part. */
+int64_t rf_guar_over(const struct rf_queues *qs, const struct rf_queue *q);
 uint64_t rf_charge_bill(const struct rf_queues *qs, const struct rf_shape *s, int64_t members);
 
 /* queue_share.c */

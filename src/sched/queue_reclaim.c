@@ -11,6 +11,7 @@ struct reclaim {
 	struct rf_workload *w;
 	int64_t now;
 	bool whole;
+	int64_t part; /* what it asks for of the first resource is of this part; 0: of any */
 	const struct rf_queue_ask *joins; /* what those ask for that it goes together with */
 	size_t n_joins;
 	enum claim claims[RF_QUEUE_DEPTH_MAX + 1];
@@ -19,28 +20,26 @@ struct reclaim {
 	size_t n, most;
 };
 
-static bool stays_within(const struct rf_queue *q, enum rf_vec_name v, const struct rf_shape *s)
+static bool has_more(const struct reclaim *c, const struct rf_queue *q, enum rf_vec_name v, size_t r, int64_t n)
 {
-	for (size_t i = 0; i < s->n_ask; i++) {
-		size_t r = (size_t)s->ask[i].resource;
-
-		if (q->v[RF_V_USED][r] + s->ask[i].amount * s->min > q->v[v][r])
-			return false;
-	}
-	return true;
+	return v == RF_V_GUAR ? rf_guar_has(c->qs, q, r, n, c->part) : q->v[RF_V_USED][r] + n <= q->v[v][r];
 }
 
 /* With what it joins it goes as a whole. Were the queue over by that, all of it would be taken again, and the parts that
  * are within the guarantee would come back and take in turn, without end. */
 static bool joins_within(const struct reclaim *c, const struct rf_queue *q, enum rf_vec_name v)
 {
-	for (size_t i = 0; i < c->n_joins; i++) {
-		size_t r = (size_t)c->joins[i].resource;
+	const struct rf_shape *s = c->w->shape;
 
-		if (q->v[RF_V_USED][r] + c->joins[i].amount > q->v[v][r])
+	for (size_t i = 0; i < c->n_joins; i++) {
+		if (!has_more(c, q, v, (size_t)c->joins[i].resource, c->joins[i].amount))
 			return false;
 	}
-	return stays_within(q, v, c->w->shape);
+	for (size_t i = 0; i < s->n_ask; i++) {
+		if (!has_more(c, q, v, (size_t)s->ask[i].resource, s->ask[i].amount * s->min))
+			return false;
+	}
+	return true;
 }
 
 static void find_claims(struct reclaim *c, enum rf_reclaim policy)
@@ -79,24 +78,51 @@ static int64_t floor_of(const struct rf_queue *q, size_t r, enum floor f)
 	return f == ABOVE_FAIR ? RF_MAX(guar, q->v[RF_V_FAIR][r]) : guar;
 }
 
-/* So many members may go before the queues down to `depth` reach their floor in resource r. One that
- * straddles it goes although not all of it is above. */
-static int64_t spare_members(const struct rf_workload *v, const struct rf_queue_ask *a,
+static int64_t over_floor(const struct rf_queues *qs, const struct rf_queue *q, size_t r, enum floor f)
+{
+	int64_t floor = floor_of(q, r, f), over = floor == RF_QUEUE_NO_LIMIT ? 0 : q->v[RF_V_USED][r] - floor;
+
+	if (r != 0)
+		return over;
+	return f == ABOVE_FAIR ? RF_MIN(over, rf_guar_over(qs, q)) : rf_guar_over(qs, q);
+}
+
+/* So many members may go before the queues down to `depth` reach their floor in this resource, of a part also what they are
+ * guaranteed of it by name. One that straddles it goes although not all of it is above. */
+static int64_t spare_members(const struct rf_queues *qs, const struct rf_workload *v, const struct rf_queue_ask *a,
 			     size_t depth, enum floor f)
 {
 	int64_t most = v->members;
 
 	for (const struct rf_queue *q = v->shape->leaf; q->depth >= depth; q = q->parent) {
-		int64_t floor = floor_of(q, (size_t)a->resource, f);
-		int64_t over =
-			floor == RF_QUEUE_NO_LIMIT ? 0 : q->v[RF_V_USED][a->resource] - floor;
+		int64_t over = over_floor(qs, q, (size_t)a->resource, f);
 
 		if (over <= 0)
 			return 0;
 		if (f != STRADDLES)
 			most = RF_MIN(most, over / a->amount);
+		for (size_t i = 0; a->resource == 0 && qs->parts != 0 && i < v->shape->n_ask; i++) {
+			const struct rf_queue_ask *p = &v->shape->ask[i];
+			int64_t named = q->v[RF_V_NAMED][p->resource];
+
+			if (!(qs->parts >> p->resource & 1) || named == 0)
+				continue;
+			over = q->v[RF_V_USED][p->resource] - named;
+			if (over <= 0)
+				return 0;
+			if (f != STRADDLES)
+				most = RF_MIN(most, over / p->amount);
+		}
 	}
 	return most;
+}
+
+static bool asks_for(const struct rf_shape *s, int64_t resource);
+
+/* What a guarantee is judged by that both ask for: parts are judged with the first resource. */
+static bool both_ask(const struct reclaim *c, const struct rf_queue_ask *a)
+{
+	return !(c->qs->parts >> a->resource & 1) && asks_for(c->w->shape, a->resource);
 }
 
 static bool asks_for(const struct rf_shape *s, int64_t resource)
@@ -118,9 +144,9 @@ static int64_t members_to_go(const struct reclaim *c, const struct rf_workload *
 	for (size_t i = 0; i < s->n_ask; i++) {
 		int64_t n;
 
-		if (!asks_for(c->w->shape, s->ask[i].resource))
+		if (!both_ask(c, &s->ask[i]))
 			continue;
-		n = spare_members(v, &s->ask[i], depth, f);
+		n = spare_members(c->qs, v, &s->ask[i], depth, f);
 		most = RF_MAX(most, n);
 	}
 	if (extra > 0 && !c->whole)
@@ -190,8 +216,7 @@ static bool over_somewhere(const struct reclaim *c, const struct rf_queue *leaf)
 	for (size_t i = 0; i < s->n_ask; i++) {
 		size_t r = (size_t)s->ask[i].resource;
 
-		if (leaf->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT &&
-		    leaf->v[RF_V_USED][r] > leaf->v[RF_V_GUAR][r])
+		if (leaf->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT && over_floor(c->qs, leaf, r, ABOVE_GUARANTEE) > 0)
 			return true;
 	}
 	return false;
@@ -490,8 +515,8 @@ static bool may_take(const struct rf_takes *t, const struct rf_workload *v, int6
 	if (claim == NO_CLAIM || (f != ABOVE_FAIR && claim != GUARANTEE_CLAIM) || (f == STRADDLES && !whole))
 		return false;
 	for (size_t i = 0; i < v->shape->n_ask; i++)
-		if (asks_for(t->c.w->shape, v->shape->ask[i].resource) &&
-		    spare_members(v, &v->shape->ask[i], depth, f) >= members)
+		if (both_ask(&t->c, &v->shape->ask[i]) &&
+		    spare_members(t->c.qs, v, &v->shape->ask[i], depth, f) >= members)
 			return true;
 	return false;
 }
@@ -508,7 +533,7 @@ static uint64_t find_owed(const struct rf_queues *qs, const struct rf_shape *s)
 
 			bool wants = q->v[RF_V_WANT][r] > 0 || q->v[RF_V_USED][r] > 0; /* what runs may have to wait soon */
 
-			owed |= (uint64_t)(wants && q->v[RF_V_USED][r] < q->v[RF_V_GUAR][r]) << i;
+			owed |= (uint64_t)(wants && (r == 0 ? rf_guar_left(qs, q) > 0 : q->v[RF_V_USED][r] < q->v[RF_V_GUAR][r])) << i;
 		}
 	}
 	return owed;
@@ -524,10 +549,12 @@ static bool may_swap(const struct rf_takes *t, const struct rf_workload *v)
 	for (const struct rf_queue *q = s->leaf; q->parent != NULL; q = q->parent) {
 		for (size_t i = 0; i < s->n_ask; i++) {
 			size_t r = (size_t)s->ask[i].resource;
-			enum floor f = q == s->leaf && (t->owed >> i & 1) ? ABOVE_GUARANTEE : ABOVE_FAIR;
+			bool owed = q == s->leaf && (t->owed >> i & 1);
+			int64_t n = s->ask[i].amount * s->min;
 
-			if (!asks_for(v->shape, s->ask[i].resource) &&
-			    q->v[RF_V_USED][r] + s->ask[i].amount * s->min > floor_of(q, r, f))
+			if (asks_for(v->shape, s->ask[i].resource))
+				continue;
+			if (owed ? !has_more(&t->c, q, RF_V_GUAR, r, n) : q->v[RF_V_USED][r] + n > floor_of(q, r, ABOVE_FAIR))
 				return false;
 		}
 	}
@@ -633,13 +660,13 @@ void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int6
 }
 
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
-			       const struct rf_queue_ask *joins, size_t n_joins)
+			       int64_t part, const struct rf_queue_ask *joins, size_t n_joins)
 {
 	struct rf_takes *t = rf_new(struct rf_takes);
 	struct pool *pools;
 	size_t n_pools = 0, n = 0;
 
-	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true, .joins = joins, .n_joins = n_joins };
+	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true, .part = part, .joins = joins, .n_joins = n_joins };
 	rf_queues_settle_tree(qs, now);
 	rf_share_fill(qs);
 	look_at_clock(qs, now);
@@ -734,6 +761,8 @@ static bool check(const struct rf_takes *t, struct rf_why *why)
 	for (size_t i = 0; i < t->n_beside; i++)
 		rf_charge_shift(t->beside[i]->shape, t->beside[i]->shape->min);
 	ok = rf_charge_check(s, s->min, why) == RF_WHY_RUNNING;
+	if (ok && t->c.part > 0)
+		ok = rf_charge_check_one(s, (size_t)t->c.part, rf_shape_amount(s), why) == RF_WHY_RUNNING;
 	for (size_t i = 0; i < t->n_beside; i++)
 		rf_charge_shift(t->beside[i]->shape, -t->beside[i]->shape->min);
 	return ok;
@@ -750,9 +779,9 @@ bool rf_takes_grows(const struct rf_takes *t)
 
 	for (size_t i = 0; i < s->n_ask; i++) {
 		size_t r = (size_t)s->ask[i].resource;
-		int64_t then = s->leaf->v[RF_V_USED][r] + s->ask[i].amount * s->min;
+		int64_t n = s->ask[i].amount * s->min;
 
-		if ((t->owed >> i & 1) && then > t->had[i] && then > floor_of(s->leaf, r, ABOVE_GUARANTEE))
+		if ((t->owed >> i & 1) && s->leaf->v[RF_V_USED][r] + n > t->had[i] && !has_more(&t->c, s->leaf, RF_V_GUAR, r, n))
 			return true;
 	}
 	return false;

@@ -72,6 +72,7 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	for (size_t i = 0; i < qs->n_res; i++) {
 		qs->res_names[i] = rf_strdup(c->resources[i].name);
 		qs->res_free[i] = c->resources[i].free_by_default;
+		qs->parts |= (uint64_t)c->resources[i].part << i;
 	}
 	qs->root = new_queue(qs, RF_STR_EMPTY);
 	qs->root->ready.before = rf_order_child;
@@ -115,6 +116,7 @@ int rf_queues_add_resource(struct rf_queues *qs, const struct rf_queue_resource 
 	qs->res_names = rf_realloc(qs->res_names, (had + 1) * sizeof(*qs->res_names));
 	qs->res_names[had] = rf_strdup(resource->name);
 	qs->res_free[had] = resource->free_by_default;
+	qs->parts |= (uint64_t)resource->part << had;
 	widen(qs->root, had, had + 1);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->names, s)) != NULL;)
 		widen(s->value, had, had + 1);
@@ -413,10 +415,29 @@ static int64_t sum_of(const struct rf_queue *q, enum rf_vec_name v, size_t r)
 	return sum;
 }
 
+/* Children before parents: what a queue claims of parts by name; all of them together. */
+static int64_t sum_named(const struct rf_queues *qs, struct rf_queue *q)
+{
+	int64_t all = 0;
+
+	for (size_t r = 0; r < qs->n_res; r++) {
+		int64_t claim = q == qs->root ? q->v[RF_V_LIMIT][r] : q->v[RF_V_CLAIM][r];
+
+		if (!(qs->parts >> r & 1))
+			continue;
+		if (claim == -1)
+			claim = sum_of(q, RF_V_NAMED, r);
+		q->v[RF_V_NAMED][r] = RF_MIN(claim, q->v[RF_V_LIMIT][r]);
+		all = rf_queue_add(all, q->v[RF_V_NAMED][r]);
+	}
+	return all;
+}
+
 /* Children before parents: what a queue claims, and what is charged below it. */
 static void sum_up(struct rf_queues *qs, struct rf_queue *q)
 {
 	static const enum rf_vec_name sums[] = { RF_V_USED, RF_V_FIXED, RF_V_WANT };
+	int64_t named = sum_named(qs, q);
 
 	for (size_t r = 0; r < qs->n_res; r++) {
 		int64_t claim = q->v[RF_V_CLAIM][r];
@@ -429,6 +450,8 @@ static void sum_up(struct rf_queues *qs, struct rf_queue *q)
 					0;
 		else if (claim == -1)
 			claim = sum_of(q, RF_V_SUM, r);
+		if (r == 0 && q != qs->root) /* or nobody could make use of it */
+			claim = RF_MAX(claim, named);
 		q->v[RF_V_SUM][r] = RF_MIN(claim, q->v[RF_V_LIMIT][r]);
 		for (size_t i = 0; i < RF_COUNT(sums) && (!rf_queue_is_leaf(q) || q == qs->root);
 		     i++)
@@ -441,24 +464,37 @@ static void sum_up(struct rf_queues *qs, struct rf_queue *q)
 		q->rate += q->children.at[i]->rate;
 }
 
-/* Parents before children: guarantees that are more than there is are cut in proportion. */
-static void cut_down(struct rf_queue *q, size_t r)
+/* What the children claim is cut in proportion where it is more than there is. */
+static void cut(struct rf_queue *q, size_t r, int64_t total, enum rf_vec_name from, enum rf_vec_name to)
 {
-	int64_t total = q->v[RF_V_GUAR][r], sum = 0;
+	int64_t sum = 0;
 
 	for (size_t i = 0; i < q->children.n; i++) {
-		int64_t one = q->children.at[i]->v[RF_V_SUM][r];
+		int64_t one = q->children.at[i]->v[from][r];
 
 		if (one != RF_QUEUE_NO_LIMIT)
 			sum = rf_queue_add(sum, one);
 	}
 	for (size_t i = 0; i < q->children.n; i++) {
 		struct rf_queue *c = q->children.at[i];
-		int64_t one = c->v[RF_V_SUM][r], lending = c->v[RF_V_LENDING][r];
+		int64_t one = c->v[from][r];
 
 		if (one != RF_QUEUE_NO_LIMIT && sum > total)
 			one = (int64_t)((rf_u128)one * (uint64_t)total / (uint64_t)sum);
-		c->v[RF_V_GUAR][r] = one;
+		c->v[to][r] = one;
+	}
+}
+
+/* Parents before children. */
+static void cut_down(struct rf_queues *qs, struct rf_queue *q, size_t r)
+{
+	cut(q, r, q->v[RF_V_GUAR][r], RF_V_SUM, RF_V_GUAR);
+	if (qs->parts >> r & 1)
+		cut(q, r, q->v[RF_V_NAMED][r], RF_V_NAMED, RF_V_NAMED);
+	for (size_t i = 0; i < q->children.n; i++) {
+		struct rf_queue *c = q->children.at[i];
+		int64_t one = c->v[RF_V_GUAR][r], lending = c->v[RF_V_LENDING][r];
+
 		c->v[RF_V_LOCAL][r] =
 			one == RF_QUEUE_NO_LIMIT || lending >= one ? 0 : one - lending;
 	}
@@ -508,7 +544,7 @@ void rf_queues_settle_amounts(struct rf_queues *qs)
 		qs->root->v[RF_V_BORROWING][r] = 0;
 	for (size_t i = 0; i < qs->order.n; i++) {
 		for (size_t r = 0; r < qs->n_res; r++)
-			cut_down(qs->order.at[i], r);
+			cut_down(qs, qs->order.at[i], r);
 	}
 	for (size_t i = qs->order.n; i-- > 0;)
 		foot_up(qs, qs->order.at[i]);

@@ -5,7 +5,7 @@
 
 /* Would a queue on its path stay within its guarantee? Then those beside it who are over theirs must
  * give back. */
-static bool entitled(const struct rf_shape *s)
+static bool entitled(const struct rf_queues *qs, const struct rf_shape *s)
 {
 	const struct rf_queue *q = s->leaf;
 
@@ -15,8 +15,9 @@ static bool entitled(const struct rf_shape *s)
 		for (size_t i = 0; i < s->n_ask && within; i++) {
 			size_t r = (size_t)s->ask[i].resource;
 
-			within = q->v[RF_V_USED][r] + s->ask[i].amount * s->min <=
-				 q->v[RF_V_GUAR][r];
+			/* of which part it will be is not known */
+			within = rf_guar_has(qs, q, r, s->ask[i].amount * s->min, 0) ||
+				 (r == 0 && s->ask[i].amount * s->min <= rf_guar_left(qs, q));
 		}
 		if (within)
 			return true;
@@ -47,7 +48,7 @@ static void say_by(const struct rf_queues *qs, const struct rf_shape *s, struct 
 	else if (y->level != NULL)
 		y->by = RF_WHY_BY_OWN;
 	else
-		y->by = entitled(s) ? RF_WHY_BY_BORROWERS : RF_WHY_BY_OTHERS;
+		y->by = entitled(qs, s) ? RF_WHY_BY_BORROWERS : RF_WHY_BY_OTHERS;
 }
 
 static void say_reserved(const struct rf_reservation *v, const struct rf_shape *s,
@@ -103,7 +104,7 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 
 bool rf_shape_entitled(struct rf_queues *qs, const struct rf_shape *s, enum rf_reclaim policy)
 {
-	if (entitled(s))
+	if (entitled(qs, s))
 		return true;
 	if (policy != RF_RECLAIM_FAIR)
 		return false;

@@ -1630,6 +1630,131 @@ static void test_model_of_a_plan_is_kept(void **state)
 	end(w);
 }
 
+/* --- what is guaranteed of a model ------------------------------------------------------------- */
+
+static void quota(struct world *w, int queue, enum res r, struct quota q)
+{
+	w->queues[queue].exists = true;
+	w->queues[queue].quotas[r] = q;
+	world_tell_queue(w, queue);
+}
+
+/* A node of A100 beside those of H100. */
+static void a100s(struct world *w, int node)
+{
+	for (int k = 0; k < w->nodes[node].n_cards; k++)
+		w->nodes[node].cards[k].model = 1;
+	world_tell_node(w, node);
+}
+
+/* Also where all cards together have a limit, and no guarantee of their own. */
+static void test_model_is_guaranteed_beside_a_limit(void **state)
+{
+	struct world *w = begin(1, 2);
+	struct pod *p;
+
+	(void)state;
+	quota(w, BOLT, R_CARDS, (struct quota){ true, -1, 2, -1, -1 });
+	guarantee(w, BOLT, R_H100, 1);
+	(void)submit(w, ACME, S_CARD);
+	(void)submit(w, ACME, S_CARD);
+	settle(w);
+	p = submit(w, BOLT, S_CARD);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
+/* What is guaranteed of one model is no claim on another. */
+static void test_model_is_no_claim_on_another(void **state)
+{
+	struct world *w = begin(2, 1);
+	struct pod *p;
+
+	(void)state;
+	a100s(w, 1);
+	guarantee(w, CRUX, R_CARDS, 1);
+	(void)submit(w, CRUX, S_H100);
+	settle(w);
+	(void)submit(w, ACME, S_CARD);
+	settle(w);
+	guarantee(w, BOLT, R_H100, 1);
+	p = submit(w, BOLT, S_CARD);
+	rest(w);
+	assert_int_equal(p->node, NOBODY);
+	assert_int_equal(w->n.evicts, 0);
+	end(w);
+}
+
+/* Who has cards of another model instead has not had those that it is guaranteed. */
+static void test_model_is_owed_beside_others(void **state)
+{
+	struct world *w = begin(2, 1);
+	struct pod *p, *taken;
+
+	(void)state;
+	a100s(w, 1);
+	taken = submit(w, ACME, S_H100);
+	settle(w);
+	assert_int_equal(taken->node, 0);
+	(void)submit(w, BOLT, S_CARD);
+	settle(w);
+	guarantee(w, BOLT, R_H100, 1);
+	p = submit(w, BOLT, S_H100);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
+/* Work within what is guaranteed of its model stays, though its queue is over in all and it came last: the others of it go. */
+static void test_within_its_model_stays(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *within, *p;
+
+	(void)state;
+	world_add_node(w, 1, 1);
+	a100s(w, 1);
+	guarantee(w, ACME, R_H100, 1);
+	guarantee(w, BOLT, R_CARDS, 1);
+	(void)submit(w, ACME, S_CARD);
+	settle(w);
+	world_add_node(w, 0, 1);
+	world_time(w, 1);
+	within = submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(within->node, 0);
+	p = submit(w, BOLT, S_CARD);
+	rest(w);
+	assert_int_equal(within->node, 0);
+	assert_int_equal(p->node, 1);
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
+/* A card is free, and the quota of its model is used up by who is over its guarantee. */
+static void test_quota_of_a_model_is_given_back(void **state)
+{
+	struct world *w = begin(1, 2);
+	int org = LEAVES;
+	struct pod *p;
+
+	(void)state;
+	quota(w, org, R_H100, (struct quota){ true, -1, 1, -1, -1 });
+	w->queues[ACME].parent = w->queues[BOLT].parent = org;
+	guarantee(w, ACME, R_CARDS, 0);
+	guarantee(w, BOLT, R_H100, 1);
+	(void)submit(w, ACME, S_CARD);
+	settle(w);
+	p = submit(w, BOLT, S_CARD);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1678,6 +1803,11 @@ int main(void)
 		cmocka_unit_test(test_plans_are_made_anew_together),
 		cmocka_unit_test(test_room_of_a_model_is_kept),
 		cmocka_unit_test(test_model_of_a_plan_is_kept),
+		cmocka_unit_test(test_model_is_guaranteed_beside_a_limit),
+		cmocka_unit_test(test_model_is_no_claim_on_another),
+		cmocka_unit_test(test_model_is_owed_beside_others),
+		cmocka_unit_test(test_within_its_model_stays),
+		cmocka_unit_test(test_quota_of_a_model_is_given_back),
 	};
 
 	return cmocka_run_group_tests_name("core_evict", tests, NULL, NULL);

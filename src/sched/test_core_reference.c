@@ -493,35 +493,51 @@ static bool is_model(enum res r)
 	return r == R_H100 || r == R_A100;
 }
 
-/* What a leaf is guaranteed that does not say: of what is only counted everything, of cards what its models add up to. */
+/* What a leaf is guaranteed that does not say: of what is only counted everything. */
 static int64_t unsaid(const struct world *w, int q, enum res r)
 {
 	const struct quota *o = w->queues[q].quotas;
-	bool there = w->queues[q].exists;
 
 	if (r == R_CPU || r == R_MEMORY || r == R_MILLI || is_model(r))
-		return there && o[r].given && o[r].borrowing >= 0 ? 0 : limit_of(w, q, r);
-	if (r != R_CARDS || !there || o[R_CARDS].given)
-		return 0;
-	return (o[R_H100].given ? RF_MAX(o[R_H100].guaranteed, 0) : 0) + (o[R_A100].given ? RF_MAX(o[R_A100].guaranteed, 0) : 0);
+		return w->queues[q].exists && o[r].given && o[r].borrowing >= 0 ? 0 : limit_of(w, q, r);
+	return 0;
 }
 
-/* Before cuts. */
-int64_t ref_guaranteed(const struct world *w, int q, enum res r)
+static int64_t sum_below(const struct world *w, int q, enum res r, int64_t (*of)(const struct world *w, int q, enum res r))
 {
-	const struct quota *o = &w->queues[q].quotas[r];
 	int64_t sum = 0;
 
-	if (w->queues[q].exists && o->given && o->guaranteed >= 0)
-		return RF_MIN(o->guaranteed, limit_of(w, q, r));
-	if (q < LEAVES)
-		return unsaid(w, q, r);
 	for (int i = 0; i < LEAVES; i++) {
-		int64_t one = w->queues[i].exists && w->queues[i].parent == q ? ref_guaranteed(w, i, r) : 0;
+		int64_t one = w->queues[i].exists && w->queues[i].parent == q ? of(w, i, r) : 0;
 
 		sum = one == NONE || sum == NONE ? NONE : sum + one;
 	}
-	return RF_MIN(sum, limit_of(w, q, r));
+	return sum;
+}
+
+/* Of a model by name, before cuts. */
+static int64_t named(const struct world *w, int q, enum res r)
+{
+	const struct quota *o = &w->queues[q].quotas[r];
+
+	if (w->queues[q].exists && o->given && o->guaranteed >= 0)
+		return RF_MIN(o->guaranteed, limit_of(w, q, r));
+	return q < LEAVES ? 0 : RF_MIN(sum_below(w, q, r, named), limit_of(w, q, r));
+}
+
+/* Before cuts. Of cards at least what the models add up to. */
+int64_t ref_guaranteed(const struct world *w, int q, enum res r)
+{
+	const struct quota *o = &w->queues[q].quotas[r];
+	int64_t all;
+
+	if (w->queues[q].exists && o->given && o->guaranteed >= 0)
+		all = o->guaranteed;
+	else
+		all = q < LEAVES ? unsaid(w, q, r) : sum_below(w, q, r, ref_guaranteed);
+	if (r == R_CARDS)
+		all = RF_MAX(all, named(w, q, R_H100) + named(w, q, R_A100));
+	return RF_MIN(all, limit_of(w, q, r));
 }
 
 /* Of a card that is gone and of which nobody has told since a restart: what is held of it, whatever its model is. */
@@ -571,19 +587,51 @@ static bool holds_at_all(const struct world *w, int q)
 }
 
 /* After cuts: siblings who were promised more than there is get less in proportion. */
-int64_t ref_guaranteed_now(const struct world *w, int q, enum res r)
+static int64_t after_cuts(const struct world *w, int q, enum res r, int64_t (*of)(const struct world *w, int q, enum res r))
 {
-	int64_t mine = ref_guaranteed(w, q, r), sum = 0, total;
+	int64_t mine = of(w, q, r), sum = 0, total;
 
 	if (mine == NONE || mine == 0)
 		return mine;
-	total = up(w, q) == NOBODY ? capacity_of(w, r) : ref_guaranteed_now(w, up(w, q), r);
+	total = up(w, q) == NOBODY ? capacity_of(w, r) : after_cuts(w, up(w, q), r, of);
 	for (int i = 0; i < QUEUES; i++) {
-		int64_t one = holds_at_all(w, i) && up(w, i) == up(w, q) ? ref_guaranteed(w, i, r) : 0;
+		int64_t one = holds_at_all(w, i) && up(w, i) == up(w, q) ? of(w, i, r) : 0;
 
 		sum += one == NONE ? 0 : one;
 	}
 	return total != NONE && sum > total ? (int64_t)((__int128)mine * total / sum) : mine;
+}
+
+int64_t ref_guaranteed_now(const struct world *w, int q, enum res r)
+{
+	return after_cuts(w, q, r, ref_guaranteed);
+}
+
+/* Cards beyond the guarantee: what is used of a model within what is guaranteed of it by name does not count, and is not there
+ * for other models. Less than 0: so many more of any model are within. */
+static int64_t cards_beyond(const struct world *w, int q, const bool gone[PODS], bool cut)
+{
+	int64_t any = cut ? ref_guaranteed_now(w, q, R_CARDS) : ref_guaranteed(w, q, R_CARDS), used = ref_used(w, q, R_CARDS, false, gone);
+
+	for (enum res r = R_H100; r <= R_A100; r++) {
+		int64_t one = cut ? after_cuts(w, q, r, named) : named(w, q, r);
+
+		any -= one;
+		used -= RF_MIN(one, ref_used(w, q, r, false, gone));
+	}
+	return used - RF_MAX(any, 0);
+}
+
+/* Has it cards of a model of which its queue has no more than so many beyond what is guaranteed of it by name? */
+static bool named_for(const struct world *w, int q, const struct pod *p, const bool gone[PODS], int64_t beyond)
+{
+	for (enum res r = R_H100; r <= R_A100; r++) {
+		int64_t one = after_cuts(w, q, r, named);
+
+		if (one > 0 && asks_at(p, r, w, ref_holds(p) ? &p->place : NULL) > 0 && ref_used(w, q, r, false, gone) <= one + beyond)
+			return true;
+	}
+	return false;
 }
 
 /* Does some queue of its path, up to this one, keep so much for itself that it lends to nobody? That counts as used in those
@@ -882,10 +930,13 @@ static bool is_over(const struct world *w, const struct pod *p)
 		leaving[i] = (o->evicted || o->deleting) && (p->group == NOBODY || o->group != p->group);
 	}
 	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
-		for (int r = 0; r < RES; r++)
-			if (asks_at(p, r, w, ref_holds(p) ? &p->place : NULL) > 0 &&
-			    ref_used(w, q, r, false, leaving) > ref_guaranteed_now(w, q, r))
+		for (int r = 0; r < RES; r++) {
+			if (asks_at(p, r, w, ref_holds(p) ? &p->place : NULL) == 0 || is_model(r))
+				continue;
+			if (r == R_CARDS ? cards_beyond(w, q, leaving, true) > 0 && !named_for(w, q, p, leaving, 0) :
+					   ref_used(w, q, r, false, leaving) > ref_guaranteed_now(w, q, r))
 				return true;
+		}
 	return ref_leaf(w, p) == NOBODY;
 }
 
@@ -1097,7 +1148,7 @@ static bool models_open(const struct world *w, const struct pod *p)
 {
 	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
 		for (int r = R_H100; r <= R_A100; r++)
-			if (ref_asks(p, R_CARDS) > 0 && w->queues[q].exists && w->queues[q].quotas[r].given)
+			if (ref_asks(p, R_CARDS) > 0 && w->queues[q].exists && w->queues[q].quotas[r].given && w->queues[q].quotas[r].limit >= 0)
 				return false;
 	return true;
 }
@@ -1184,13 +1235,28 @@ static bool gang_conserved(struct world *w, int g)
 	return true;
 }
 
+/* Cards of any model, or of the one that it names. */
+static bool cards_within(const struct world *w, int q, const struct pod *p)
+{
+	int64_t n = ref_asks(p, R_CARDS);
+
+	if (ref_used(w, q, R_CARDS, false, NULL) + n > limit_of(w, q, R_CARDS))
+		return false;
+	if (shapes[p->shape].h100)
+		n -= RF_MIN(n, RF_MAX(after_cuts(w, q, R_H100, named) - ref_used(w, q, R_H100, false, NULL), 0));
+	return n == 0 || cards_beyond(w, q, NULL, true) + n <= 0;
+}
+
 static bool within_guarantee(const struct world *w, const struct pod *p)
 {
 	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
-		for (int r = 0; r < RES; r++)
-			if (ref_asks(p, r) > 0 && r != R_MILLI &&
-			    ref_used(w, q, r, false, NULL) + ref_asks(p, r) > RF_MIN(ref_guaranteed_now(w, q, r), limit_of(w, q, r)))
+		for (int r = 0; r < RES; r++) {
+			if (ref_asks(p, r) == 0 || r == R_MILLI)
+				continue;
+			if (r == R_CARDS ? !cards_within(w, q, p) :
+					   ref_used(w, q, r, false, NULL) + ref_asks(p, r) > RF_MIN(ref_guaranteed_now(w, q, r), limit_of(w, q, r)))
 				return false;
+		}
 	return true;
 }
 
@@ -1208,7 +1274,9 @@ static bool certain_victim(const struct world *w, const struct pod *p, const str
 
 		for (int r = 0; r < RES; r++)
 			if (asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && ref_asks(p, r) > 0 && r <= R_MIG7 && !is_model(r))
-				over |= ref_used(w, q, r, false, gone) >= ref_guaranteed(w, q, r) && ref_guaranteed(w, q, r) != NONE;
+				over |= ref_used(w, q, r, false, gone) >= ref_guaranteed(w, q, r) && ref_guaranteed(w, q, r) != NONE &&
+					(r != R_CARDS || (cards_beyond(w, q, gone, true) >= 0 && cards_beyond(w, q, gone, false) >= 0 &&
+							  !named_for(w, q, o, gone, -1)));
 		if (!over)
 			return false;
 		if (is_below(w, ref_leaf(w, p), q))
