@@ -445,9 +445,9 @@ static int64_t asks_at(const struct pod *p, enum res r, const struct world *w, c
 		n = s->memory;
 	if (at == NULL || (r != R_H100 && r != R_A100))
 		return n;
-	n = 0; /* a card counts for its model, whatever was asked */
+	n = 0; /* a card counts for its model, whatever was asked, and for all of them where nobody knows it any more */
 	for (int i = 0; i < at->n; i++)
-		n += at->held[i].whole && w->nodes[at->node].cards[at->held[i].card].model == (r == R_A100);
+		n += at->held[i].whole && (w->nodes[at->node].forgotten || w->nodes[at->node].cards[at->held[i].card].model == (r == R_A100));
 	return n;
 }
 
