@@ -155,6 +155,8 @@ struct co_shape {
 	const struct co_queue *planned_queue;
 	const struct co_group *planned_group;
 	int32_t planned_priority;
+	uint16_t planned_may;
+	bool planned_preemptible;
 	uint64_t why_fleet, why_wish, why_models, why_number;
 	uint64_t key[4];
 };

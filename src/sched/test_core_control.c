@@ -220,6 +220,7 @@ static bool take_evict(struct world *w, const struct rf_core_decision *d, int i)
 	if (!ref_evict(w, i))
 		return false;
 	w->n.evicts++;
+	w->pods[i].evictions++;
 	w->plan_evicts += !half && !torn; /* what is left of a gang that went is no plan */
 	w->commits++;
 	w->pods[i].evicted = true;

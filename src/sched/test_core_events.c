@@ -66,6 +66,7 @@ static void remove_pod(struct world *w, struct pod *p)
 		n->min_run = old.min_run;
 		n->created = old.created;
 		n->remade = true;
+		n->evictions = old.evictions;
 		world_tell_pod(w, n);
 	}
 }

@@ -1215,6 +1215,28 @@ static void test_spread_of_a_plan_is_kept(void **state)
 	end(w);
 }
 
+/* One that must not be evicted has no luck, being beyond its guarantee; another like it, which may be, has. */
+static void test_pinned_one_has_no_luck(void **state)
+{
+	struct world *w = begin(1, 1);
+	struct pod *low, *p;
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 0);
+	low = submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(low->node, 0);
+	for (int i = 0; i < 2; i++) {
+		p = make(w, ACME, S_CARD);
+		p->priority = 1;
+		p->pinned = i == 0;
+		world_tell_pod(w, p);
+	}
+	rest(w);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
 static void add_to_rack(struct world *w, int node, int cards)
 {
 	world_add_node(w, node, cards);
@@ -1791,6 +1813,7 @@ int main(void)
 		cmocka_unit_test(test_no_round_of_priority_and_guarantee),
 		cmocka_unit_test(test_rack_of_a_plan_is_kept),
 		cmocka_unit_test(test_spread_of_a_plan_is_kept),
+		cmocka_unit_test(test_pinned_one_has_no_luck),
 		cmocka_unit_test(test_beside_who_shares_no_rack),
 		cmocka_unit_test(test_rack_is_cleared),
 		cmocka_unit_test(test_tenant_that_gives_way),

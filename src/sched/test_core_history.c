@@ -9,6 +9,7 @@
 
 #define CALM_MS 3600000
 #define CALM_TURNS 6000
+#define ROUNDS_MOST 4
 
 static int64_t next_time(struct world *w)
 {
@@ -52,6 +53,15 @@ static bool calm_turn(struct world *w, size_t *ret_n)
 	return ok && w->why[0] == 0 && ref_conserved(w);
 }
 
+/* Plans that come to nothing are made again after a pause that grows: nobody is evicted for such time and again. */
+static bool none_goes_round(struct world *w)
+{
+	for (int i = 0; i < PODS; i++)
+		CHECK(w, !w->pods[i].live || w->pods[i].evictions <= ROUNDS_MOST, "I13 %s is evicted for the %d. time", w->pods[i].uid,
+		      (int)w->pods[i].evictions);
+	return true;
+}
+
 /* I13: without arrivals it comes to an end, and no more goes than ran. */
 static bool calm_down(struct world *w)
 {
@@ -59,14 +69,15 @@ static bool calm_down(struct world *w)
 	long evicts = w->n.evicts, before = w->n.binds, running = count_running(w) + 1, binds, batches = 0;
 
 	w->fresh_binds = 0;
-
+	for (int i = 0; i < PODS; i++)
+		w->pods[i].evictions = 0;
 	for (int turn = 0; turn < CALM_TURNS; turn++) {
 		size_t n = 0;
 		int64_t t;
 
 		binds = w->n.binds;
 		w->plan_evicts = 0;
-		if (!calm_turn(w, &n))
+		if (!calm_turn(w, &n) || !none_goes_round(w))
 			return false;
 		batches += w->plan_evicts > 0;
 		CHECK(w, w->now < start + w->config.gang_window_ms + 6000 || ref_gangs_whole(w), "I10 after the window: %s", w->why);

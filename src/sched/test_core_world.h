@@ -111,6 +111,7 @@ struct pod {
 	struct place place;
 	int64_t rv, claim_rv, priority, created, started, ends, gone_at, min_run, run_limit, grace;
 	int64_t fails, failed_at;
+	int64_t evictions; /* since a calm began, with those of the one in whose stead it was made again */
 	bool refused; /* its eviction was, the last time */
 	bool lost;    /* its binding was called failed, and may be done yet */
 	bool late;    /* was bound when its gang had been told to go */
