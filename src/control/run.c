@@ -206,6 +206,7 @@ void rf_control_wake(struct rf_control *c, uint64_t ms)
 {
 	if (c->stopping)
 		return;
+	ms = RF_MAX(ms, UINT64_C(1)); /* one that is due at once would be run again before anybody is heard */
 	if (uv_is_active((uv_handle_t *)&c->work_timer) &&
 	    uv_timer_get_due_in(&c->work_timer) <= ms)
 		return;

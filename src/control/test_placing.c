@@ -523,16 +523,20 @@ static void add_tenant(struct world *w, const char *name, const char *spec)
 #define GROUP "/apis/ringfence.io/v1alpha1/namespaces/%s/podgroups/%s"
 
 /* Uids must differ in their first eight characters: claims are named after those. */
+static const char *card_name = "nvidia.com/gpu";
+
 static void add_pod(struct world *w, const char *ns, const char *name, int cards, const char *group)
 {
 	static int n;
+	struct rf_json *limits = rf_json_object(&w->a);
 	struct rf_json *o = rf_json_make(
 		&w->a,
 		"{'apiVersion':'v1','kind':'Pod','metadata':{'name':%s,'namespace':%s,'uid':%s,'creationTimestamp':"
-		"'2026-11-15T04:00:00Z'},'spec':{'containers':[{'name':'main','resources':{'limits':"
-		"{'nvidia.com/gpu':%s}}}]},'status':{'phase':'Pending'}}",
-		name, ns, text(w, "%08d-uid", ++n), text(w, "%d", cards));
+		"'2026-11-15T04:00:00Z'},'spec':{'containers':[{'name':'main','resources':{'limits':%j}}]},"
+		"'status':{'phase':'Pending'}}",
+		name, ns, text(w, "%08d-uid", ++n), limits);
 
+	rf_json_set_str(&w->a, limits, card_name, rf_str(text(w, "%d", cards)));
 	if (group != NULL)
 		rf_json_set_str(&w->a, rf_json_ensure(&w->a, o, "metadata", "labels"), RF_GROUP_LABEL, rf_str(group));
 	put(w, text(w, POD, ns, name), o);
@@ -950,6 +954,42 @@ static void a_pod_that_went_while_it_was_bound_holds_no_card(void **state)
 	add_pod(w, "red", "b", 1, NULL);
 	run(w);
 	assert_true(rf_str_is(node_of(w, "red", "b"), "n1"));
+}
+
+/* Also when its claim is deleted before the core hears that it failed: else it is tried again and again in one turn. */
+static void what_is_refused_each_time_is_tried_again_later(void **state)
+{
+	for (int k = 0; k < 2; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+		int64_t again = 0;
+
+		card_name = "ringfence.io/gpu"; /* the pod is told its claim */
+		set_up(&own);
+		w = own;
+		if (k == 0) {
+			add_node(w, "n1", 4);
+			add_tenant(w, "red", "{'quota':{'gpus':8}}");
+			add_pod(w, "red", "a", 1, NULL);
+		} else {
+			gang_of_four(w);
+		}
+		w->fault = FAULT_REFUSED;
+		w->code = RF_NOT_FOUND;
+		w->each = true;
+		w->only = "/pods/";
+		deliver(w);
+		again = rf_placer_turn(&w->p);
+		assert_true(again > 0);
+		assert_in_range(w->writes, 1, 8);
+		assert_int_equal(claims(w, false), 0);
+		w->fault = FAULT_NONE;
+		run(w);
+		assert_int_equal(bound(w, "red"), k == 0 ? 1 : 4);
+		tear_down(&own);
+		card_name = "nvidia.com/gpu";
+	}
+	(void)state;
 }
 
 static void a_guaranteed_tenant_gets_its_cards_back_by_eviction(void **state)
@@ -2099,6 +2139,7 @@ int main(void)
 		TEST(a_claim_that_may_be_deleted_is_looked_at_again),
 		TEST(a_binding_that_fails_does_not_hold_up_the_others),
 		TEST(a_pod_that_went_while_it_was_bound_holds_no_card),
+		TEST(what_is_refused_each_time_is_tried_again_later),
 		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
 		TEST(what_is_evicted_leaves_in_its_own_order),
 		TEST(a_crash_between_evictions_leaves_no_half_gang),

@@ -481,16 +481,24 @@ static void undo_commit(struct rf_core *c, struct co_group *g, uint64_t commit)
 	}
 }
 
-static void failed_bind(struct rf_core *c, struct co_pod *p, struct rf_str why)
+static void pause_bind(struct rf_core *c, struct co_pod *p, struct rf_str why)
 {
 	struct co_group *g = p->group;
 
 	co_pause(c, p, why);
-	if (g != NULL) {
-		undo_commit(c, g, p->commit);
-		if (!g->started && !g->was_whole)
-			g->again_ms = RF_MAX(g->again_ms, p->again_ms);
+	if (g != NULL && !g->started && !g->was_whole) {
+		g->again_ms = RF_MAX(g->again_ms, p->again_ms);
 		co_mark_group(c, g);
+	}
+	co_mark(c, p);
+}
+
+static void failed_bind(struct rf_core *c, struct co_pod *p, struct rf_str why)
+{
+	pause_bind(c, p, why);
+	if (p->group != NULL) {
+		undo_commit(c, p->group, p->commit);
+		co_mark_group(c, p->group);
 	}
 	if (p->state == CO_PLACED)
 		undo(c, p);
@@ -519,6 +527,8 @@ void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int
 		undo_commit(c, p->group, p->commit);
 		co_mark_group(c, p->group);
 	}
+	if (p != NULL && p->todo != CO_ASKED && p->known && (p->state == CO_QUEUED || p->state == CO_BARRED))
+		pause_bind(c, p, why); /* its claim was deleted before this was said */
 	if (p == NULL || p->todo != CO_ASKED)
 		return;
 	if (p->evicting) {
