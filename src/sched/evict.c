@@ -1464,8 +1464,8 @@ bool rf_evict_plan(const struct rf_evict_world *world, struct rf_workload *w, co
 	if (view.running || gang->min == 0 || gang->min > gang->n || gang->min > RF_GANG_MAX)
 		return false;
 	s.gang.n = gang->min;
-	s.takes = rf_takes_open(world->queues, w, now, world->policy, world->part, world->joins, world->n_joins);
-	rf_takes_beside(s.takes, world->beside, world->n_beside);
+	s.takes = rf_takes_open(world->queues, w, now, world->policy, world->part, world->beside, world->n_beside, world->joins,
+				world->n_joins);
 	set_up(&s);
 	mark = rf_fleet_mark(s.f);
 	ok = search(&s) && list_go(&s, a, ret);

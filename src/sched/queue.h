@@ -244,12 +244,13 @@ void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t m
 void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t amount, int64_t now);
 /* part: all that it asks for of the first resource is to be of this part; 0: of any. Then what its queue is guaranteed of that
  * part by name counts for it, and the quotas of the part must leave it, too.
+ * beside: those wait too, and are to have their minimum beside it: others have been planned for already. What they will have
+ * counts for claims and quotas, not for who is over its guarantee. Lives until it is closed.
  * joins: of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
  * gang. Where its queue is over with that, it has no claim: it would go again with them. Lives until it is closed. */
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
-			       int64_t part, const struct rf_queue_ask *joins, size_t n_joins);
-/* These, which wait too, are to have their minimum beside it: others have been planned for already. */
-void rf_takes_beside(struct rf_takes *t, struct rf_workload *const *works, size_t n);
+			       int64_t part, struct rf_workload *const *beside, size_t n_beside, const struct rf_queue_ask *joins,
+			       size_t n_joins);
 /* The books are as before. NULL: nothing. */
 void rf_takes_close(struct rf_takes *t);
 /* All that runs, in the order in which to take it. */

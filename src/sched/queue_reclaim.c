@@ -487,6 +487,12 @@ struct rf_takes {
 	size_t n_beside;
 };
 
+static void shift_beside(const struct rf_takes *t, int64_t sign)
+{
+	for (size_t i = 0; i < t->n_beside; i++)
+		rf_charge_shift(t->beside[i]->shape, sign * t->beside[i]->shape->min);
+}
+
 static bool ended_since(const struct rf_queues *qs, int64_t at, int64_t now)
 {
 	return at > qs->takes_ms && at <= now;
@@ -660,7 +666,8 @@ void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int6
 }
 
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
-			       int64_t part, const struct rf_queue_ask *joins, size_t n_joins)
+			       int64_t part, struct rf_workload *const *beside, size_t n_beside, const struct rf_queue_ask *joins,
+			       size_t n_joins)
 {
 	struct rf_takes *t = rf_new(struct rf_takes);
 	struct pool *pools;
@@ -670,7 +677,11 @@ struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int6
 	rf_queues_settle_tree(qs, now);
 	rf_share_fill(qs);
 	look_at_clock(qs, now);
+	t->beside = beside;
+	t->n_beside = n_beside;
+	shift_beside(t, 1);
 	find_claims(&t->c, policy);
+	shift_beside(t, -1);
 	t->reserved = rf_workload_reserved(qs, w, &t->started) && t->started <= now;
 	t->owed = find_owed(qs, w->shape);
 	t->had = rf_alloc(RF_MAX(w->shape->n_ask, 1) * sizeof(*t->had));
@@ -746,25 +757,17 @@ void rf_takes_back(struct rf_takes *t, size_t i, int64_t members)
 	rf_takes_take(t, i, -members);
 }
 
-void rf_takes_beside(struct rf_takes *t, struct rf_workload *const *works, size_t n)
-{
-	t->beside = works;
-	t->n_beside = n;
-}
-
 /* With those that it is to run beside; who is over its guarantee is not judged by these. */
 static bool check(const struct rf_takes *t, struct rf_why *why)
 {
 	const struct rf_shape *s = t->c.w->shape;
 	bool ok;
 
-	for (size_t i = 0; i < t->n_beside; i++)
-		rf_charge_shift(t->beside[i]->shape, t->beside[i]->shape->min);
+	shift_beside(t, 1);
 	ok = rf_charge_check(s, s->min, why) == RF_WHY_RUNNING;
 	if (ok && t->c.part > 0)
 		ok = rf_charge_check_one(s, (size_t)t->c.part, rf_shape_amount(s), why) == RF_WHY_RUNNING;
-	for (size_t i = 0; i < t->n_beside; i++)
-		rf_charge_shift(t->beside[i]->shape, -t->beside[i]->shape->min);
+	shift_beside(t, -1);
 	return ok;
 }
 

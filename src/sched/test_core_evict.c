@@ -1652,6 +1652,32 @@ static void test_model_of_a_plan_is_kept(void **state)
 	end(w);
 }
 
+/* What is on its way to a queue is within its guarantee once: those behind it have no claim on top of that. */
+static void test_no_claim_beside_plans(void **state)
+{
+	struct world *w = begin(1, 3);
+	int placed = 0;
+
+	(void)state;
+	guarantee(w, BOLT, R_CARDS, 1);
+	for (int i = 0; i < 3; i++) {
+		struct pod *p = make(w, ACME, S_CARD);
+
+		p->grace = 5000;
+		world_tell_pod(w, p);
+	}
+	settle(w);
+	for (int i = 0; i < 3; i++)
+		(void)submit(w, BOLT, S_CARD);
+	settle(w);
+	rest(w);
+	assert_int_equal(w->n.evicts, 1);
+	for (int i = 0; i < PODS; i++)
+		placed += w->pods[i].live && w->pods[i].space == BOLT && w->pods[i].node == 0;
+	assert_int_equal(placed, 1);
+	end(w);
+}
+
 /* --- what is guaranteed of a model ------------------------------------------------------------- */
 
 static void quota(struct world *w, int queue, enum res r, struct quota q)
@@ -1826,6 +1852,7 @@ int main(void)
 		cmocka_unit_test(test_plans_are_made_anew_together),
 		cmocka_unit_test(test_room_of_a_model_is_kept),
 		cmocka_unit_test(test_model_of_a_plan_is_kept),
+		cmocka_unit_test(test_no_claim_beside_plans),
 		cmocka_unit_test(test_model_is_guaranteed_beside_a_limit),
 		cmocka_unit_test(test_model_is_no_claim_on_another),
 		cmocka_unit_test(test_model_is_owed_beside_others),
