@@ -697,18 +697,34 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 	return true;
 }
 
-/* Those alike are tried in turn, and one refusal is for all of them: who comes first has the plan of one behind it. */
+static bool before(const struct co_work *a, const struct co_work *b)
+{
+	return co_before(a->first, b->first);
+}
+
+static bool comes_before_alike(const struct co_work *w, const struct co_work *o)
+{
+	return o != w && o->first->shape == w->first->shape && o->first->group == w->first->group && o->group == NULL &&
+	       w->group == NULL && o->queue == w->queue && o->preemptible == w->preemptible && before(w, o);
+}
+
+/* Those alike are tried in turn, and one refusal is for all of them: who comes first has the plan of one behind it, if it has none,
+ * or if that one's victims are gone. */
 void co_plan_inherit(struct rf_core *c, struct co_work *w)
 {
-	for (size_t i = 0; i < c->plans.n && w->plan == NULL && w->first->group == NULL; i++) {
-		struct co_work *o = c->plans.at[i]->work;
+	for (size_t i = 0; i < c->plans.n; i++)
+		refresh(c->plans.at[i]);
+	for (size_t i = 0; i < c->plans.n; i++) {
+		struct co_plan *p = c->plans.at[i], *own = w->plan;
+		struct co_work *o = p->work;
 
-		if (o->first->shape != w->first->shape || o->first->group != NULL || o->queue != w->queue ||
-		    o->preemptible != w->preemptible || !co_before(w->first, o->first))
+		if (!comes_before_alike(w, o) || (own != NULL && (own->left == 0 || p->left > 0)))
 			continue;
-		w->plan = c->plans.at[i];
-		w->plan->work = w;
-		o->plan = NULL;
+		o->plan = own;
+		if (own != NULL)
+			own->work = o;
+		w->plan = p;
+		p->work = w;
 	}
 }
 
@@ -797,11 +813,6 @@ static bool candidate(struct rf_core *c, const struct co_work *w)
 	    (s->planned_group == NULL || s->planned_group == w->first->group))
 		return false;
 	return rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w) || co_ahead_due(c, w);
-}
-
-static bool before(const struct co_work *a, const struct co_work *b)
-{
-	return co_before(a->first, b->first);
 }
 
 /* One of each queue, the one whose turn is first there. Where so many wait that not all can be tried each time, queues
