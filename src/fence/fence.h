@@ -57,10 +57,11 @@ struct rf_graph_pool {
 	uint64_t riding;  /* what launches under way have already, unless it is trimmed */
 };
 
-/* How long a launch of its kind takes, learned from marks. */
+/* How long a launch of its kind takes, learned from marks. A kind is in one of the four places of its set, which are
+ * one line of the cache. */
 struct rf_cost {
 	uint64_t key;
-	uint32_t ns;
+	uint32_t ns; /* 0: not known */
 };
 
 /* A mark is an event behind some launches of a lane: when it is done, so are they. */
@@ -68,8 +69,14 @@ struct rf_mark {
 	uint64_t cost;	/* what they were thought to take */
 	uint64_t began; /* when the first of them was launched */
 	uint16_t launches;
-	uint16_t kind; /* index of their cost; RF_COSTS: of several kinds */
+	uint16_t kind;	  /* index of the cost of the dearest of them */
+	uint16_t of_kind; /* so many are of that kind */
 	uint16_t lane;
+	uint32_t dearest; /* what one of them was thought to take */
+	uint32_t launching; /* how long the last of them took the thread */
+	bool pure; /* all were queued before the card came to the first: no gap is in their time */
+	uint64_t put_at;   /* when the event was recorded */
+	uint64_t at_least; /* so long after that it was not done */
 	CUevent event;
 	CUevent from; /* where their time starts on the card; NULL: at the mark before, or unknown */
 };
@@ -77,7 +84,8 @@ struct rf_mark {
 #define RF_LANES 128
 #define RF_LANE_EVENTS 16
 #define RF_MARKS 64
-#define RF_COSTS 1024
+#define RF_COSTS 4096
+#define RF_COST_WAYS 4
 
 /* A stream with work of this process. Its events are used in turn. What every launch looks at is in one line of the
  * cache, here and in the pace below. */
@@ -86,18 +94,17 @@ struct rf_lane {
 	CUstream stream;
 	uint32_t thread; /* of a per-thread default stream; 0: any thread may use the stream */
 	uint8_t card;
-	uint8_t doubt;	     /* so many launches more get a mark each: waiting tells nothing */
+	uint8_t doubt;	     /* so many launches more are measured: work took longer than guessed */
 	uint8_t outstanding; /* marks */
 	uint8_t next;	     /* event */
-	bool silent;	     /* events cannot be had: time is guessed */
 	uint64_t launched_at; /* last */
 	struct rf_mark open; /* launches behind the last mark */
+	bool silent;	     /* events cannot be had: time is guessed */
 	CUcontext home; /* the stream's own */
-	uint64_t idle_at; /* when its last work was done; 0: not known */
 	CUevent last;	  /* the newest mark's */
 	CUevent event[RF_LANE_EVENTS];
 };
-_Static_assert(offsetof(struct rf_lane, open) + offsetof(struct rf_mark, lane) <= 64, "in one line");
+_Static_assert(offsetof(struct rf_lane, open.launching) <= 64, "in one line");
 
 /* This process on one card. */
 struct rf_pace {
@@ -111,6 +118,8 @@ struct rf_pace {
 	uint32_t waiting;
 	bool begun;  /* the arbiter wants to know, after the launch */
 	bool orphan; /* the arbiter is gone: the process keeps to its share by itself */
+	uint32_t skip; /* when a launch is to be measured, it is the one after so much work */
+	uint64_t probe_at;    /* when that is */
 	uint64_t begun_at;    /* what busy_from was last */
 	uint64_t progress_at; /* when work was last seen to end */
 	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */
@@ -119,12 +128,14 @@ struct rf_pace {
 	uint64_t gpu_gone; /* its own, told elsewhere: nobody is to charge it again */
 	uint64_t own_until;
 	uint64_t own_from;
+	uint64_t watch_at; /* work that is late is not looked into before */
+	uint32_t dice;
 	uint64_t ask_at; /* for a new gate, not before */
 	CUevent newest; /* of the mark that was done last; NULL: not known */
 	unsigned head, n; /* marks in flight, oldest first */
 	struct rf_mark mark[RF_MARKS];
 };
-_Static_assert(offsetof(struct rf_pace, orphan) < 64, "in one line");
+_Static_assert(offsetof(struct rf_pace, begun_at) <= 64, "in one line");
 
 /* The limits of a context that make it take memory: CU_LIMIT_STACK_SIZE and the four behind it. */
 #define RF_CONTEXT_LIMITS 5
@@ -218,8 +229,10 @@ struct rf_fence {
 	struct rf_pace pace[RF_FENCE_CARDS]; /* guarded by pace_lock, as what follows */
 	uint64_t working[RF_LANES / 64]; /* lanes with launches or marks in flight */
 	struct rf_lane lane[RF_LANES];
-	struct rf_cost cost[RF_COSTS];
+	_Alignas(64) struct rf_cost cost[RF_COSTS];
+	unsigned replaced; /* kinds that made room for others */
 };
+_Static_assert(RF_COST_WAYS * sizeof(struct rf_cost) == 64, "a set is one line");
 
 /* What a launch rarely needs is kept apart from what it always does: each line of code that has to be fetched again,
  * as the driver has pushed it out of the cache, is seen in its time. */

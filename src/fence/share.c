@@ -2,10 +2,11 @@
  *
  * A launch goes on at once while the fence's gate is open (share.h) and not too much work is in
  * flight; otherwise its thread waits. What is in flight is guessed from what launches of the same
- * kind took before, and known from marks: events put behind some launches, never more than one per
- * MARK_LEAST of work. So an ordinary launch costs a clock, a lock nobody else wants and some sums.
+ * kind took before, and known from marks: events put behind some launches, one per millisecond of
+ * work or so. So an ordinary launch costs a clock, a lock nobody else wants and some sums.
  *
- * What counts is how long work was in flight, by the card's own clock where there are marks. */
+ * What counts is how long work was in flight, by the card's own clock where there are marks. Where
+ * there are none, since the card is idle between launches, some launches are measured alone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -24,7 +25,11 @@
 #define MARK_MOST (1 * MS)    /* at most, if launches are that short */
 #define MARK_LAUNCHES 1024    /* or after so many launches */
 #define UNKNOWN (1 * MS)      /* what a launch of a new kind is thought to take */
-#define GAP (50 * US)	      /* after such a pause the card's clock is read anew */
+#define LITTLE (10 * US)      /* and took, if its first time was mostly that of launching it */
+#define PROBE (4 * MS)	      /* so often a launch is measured, where marks do not tell: */
+#define SKIP (200 * US)	      /* one of those in the next so much work, */
+#define SOON (10 * MS)	      /* within that time */
+#define GAP (50 * US)	      /* so long after work should be done, it is believed to be */
 #define NAP_LEAST (20 * US)
 #define NAP_MOST (2 * MS)
 #define SILENCE (100 * MS) /* an arbiter that says nothing for so long is gone */
@@ -35,7 +40,8 @@
 #define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
-#define DOUBT 64  /* launches that are marked after one whose time waiting did not tell */
+#define DOUBT 100	   /* launches that are measured when work takes longer than it should, */
+#define WATCH (100 * MS)   /* not more often */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
 /* The launch this thread is in. It survives a fork, which the fence does not. */
@@ -46,6 +52,7 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	uint32_t tid;
 	uint32_t pid; /* for which tid and lane hold */
 	bool more; /* there is something to do after the launch */
+	bool probe; /* it is measured */
 	uint64_t syncing; /* since when it waits for work; 0: that does not matter */
 } mine;
 
@@ -213,13 +220,41 @@ static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 
 /* --- what launches take --- */
 
+/* A kind that is not in its own set: in the one beside it, as its own was full, or new. */
+static RF_RARE unsigned seek_kind(struct rf_fence *f, unsigned set, uint64_t key)
+{
+	unsigned at = set + f->replaced % RF_COST_WAYS;
+	bool full = true;
+
+	for (unsigned i = 0; i < 2 * RF_COST_WAYS; i++) {
+		unsigned j = set ^ i; /* its own first */
+
+		if (f->cost[j].key == key)
+			return j;
+		if (full && f->cost[j].key == 0) {
+			full = false;
+			at = j;
+		}
+	}
+	f->replaced += full;
+	f->cost[at] = (struct rf_cost){ .key = key };
+	return at;
+}
+
+static unsigned set_of(uint64_t key)
+{
+	return (unsigned)((key * 0x9e3779b97f4a7c15ull) >> 50) % (RF_COSTS / RF_COST_WAYS) *
+	       RF_COST_WAYS;
+}
+
 static unsigned kind_of(struct rf_fence *f, uint64_t key)
 {
-	unsigned i = (unsigned)((key * 0x9e3779b97f4a7c15ull) >> 54) % RF_COSTS;
+	unsigned set = set_of(key);
 
-	if (f->cost[i].key != key)
-		f->cost[i] = (struct rf_cost){ .key = key };
-	return i;
+	for (unsigned i = set; i < set + RF_COST_WAYS; i++)
+		if (f->cost[i].key == key)
+			return i;
+	return seek_kind(f, set, key);
 }
 
 static uint64_t cost_of(const struct rf_fence *f, unsigned kind)
@@ -227,19 +262,34 @@ static uint64_t cost_of(const struct rf_fence *f, unsigned kind)
 	return f->cost[kind].ns ? f->cost[kind].ns : UNKNOWN;
 }
 
-/* A quarter of the way to the new value, or all of it if that is far. */
-static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t took)
+/* What the launches of a mark took by what is known: took is from event to event, 0 if it cannot be told. If they
+ * were not all queued by then, gaps of the host may be in it, and they took no longer than that. */
+static uint64_t time_of(const struct rf_mark *m, uint64_t took)
 {
-	uint64_t each = least(took / m->launches, 1000 * MS);
-	uint32_t *ns;
+	if (took && (m->pure || m->launches == 1))
+		return took;
+	if (took && took < most(m->cost, m->at_least))
+		return took;
+	return most(m->cost, m->at_least);
+}
 
-	if (m->kind >= RF_COSTS)
-		return;
-	ns = &f->cost[m->kind].ns;
-	if (*ns == 0 || each > 2ull * *ns || each < *ns / 2)
-		*ns = (uint32_t)most(each, 1);
+/* A quarter of the way to the new value, so that a kind that takes now this now that is known by what it takes on
+ * average; or all of it if that is far. Beside others the dearest kind is taken for what was wrong; if it was another,
+ * the next marks bring it back. */
+static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
+{
+	struct rf_cost *c = &f->cost[m->kind];
+	uint64_t was = cost_of(f, m->kind), n = most(least(m->of_kind, m->launches), 1);
+	uint64_t others = n < m->launches ? m->cost - least(m->cost, n * m->dearest) : 0;
+	uint64_t each = least((ns - least(ns, others)) / n, 1000 * MS);
+	unsigned far = m->launches > 1 ? 2 : 8;
+
+	if (n < m->launches)
+		each = most(each, was / 2);
+	if (c->ns == 0 || each > far * was || each <= was / far)
+		c->ns = (uint32_t)most(each, 1);
 	else
-		*ns = (uint32_t)most((3ull * *ns + each) / 4, 1);
+		c->ns = (uint32_t)most((3 * was + each) / 4, 1);
 }
 
 /* --- lanes --- */
@@ -451,18 +501,19 @@ static CUevent record(struct rf_lane *l)
 	return *e;
 }
 
-/* Puts a mark behind the lane's open launches. */
-static RF_RARE void mark(struct rf_fence *f, struct rf_lane *l)
+/* Puts a mark behind the lane's open launches, if it can. */
+static RF_RARE bool mark(struct rf_fence *f, struct rf_lane *l)
 {
 	struct rf_pace *p = &f->pace[l->card];
 	CUevent e;
 
 	if (l->open.launches == 0 || p->n == RF_MARKS || !may_mark(f, l))
-		return;
+		return false;
 	e = record(l);
 	if (!e)
-		return;
+		return false;
 	l->open.event = e;
+	l->open.put_at = now_ns();
 	if (!l->open.from)
 		l->open.from = l->last;
 	l->open.lane = (uint16_t)(l - f->lane);
@@ -470,21 +521,20 @@ static RF_RARE void mark(struct rf_fence *f, struct rf_lane *l)
 	l->outstanding++;
 	l->last = e;
 	l->open = (struct rf_mark){ 0 };
+	return true;
 }
 
-/* The work of m is done; it took so long on the card, 0 if that is not known. */
-static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l, uint64_t took,
+/* The work of m is done; it took so long. If it was seen not to be done for longer, that was something before it that
+ * was believed to be done, and was not. */
+static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l, uint64_t ns,
 		 uint64_t now)
 {
 	struct rf_pace *p = &f->pace[l->card];
+	uint64_t from = most(p->done_at, m->began);
 
 	p->inflight -= least(p->inflight, m->cost);
 	p->progress_at = now;
-	p->done_at = least(now, most(p->done_at, m->began) + (took ? took : m->cost));
-	if (l->outstanding == 0)
-		l->idle_at = p->done_at; /* not now: it may have been seen late */
-	if (took && m->launches)
-		learn(f, m, took);
+	p->done_at = least(now, most(from + ns, least(from, m->put_at) + m->at_least));
 }
 
 /* From one event to a later one, in nanoseconds; 0: it is not later, or cannot be told. */
@@ -497,14 +547,27 @@ static uint64_t between(CUevent from, CUevent to)
 	return (uint64_t)((double)ms * 1e6);
 }
 
+/* Something takes longer than it did, and it is not known what. */
+static void look_closer(struct rf_pace *p, struct rf_lane *l, uint64_t now)
+{
+	if (now < p->watch_at)
+		return;
+	l->doubt = DOUBT;
+	p->watch_at = now + WATCH;
+}
+
 static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 {
 	struct rf_lane *l = &f->lane[m->lane];
 	struct rf_pace *p = &f->pace[l->card];
-	uint64_t took = between(m->from, m->event);
+	uint64_t took = between(m->from, m->event), whole, ns;
 
 	l->outstanding--;
 	set_working(f, l);
+	/* At a first launch the driver loads code, while the card waits. */
+	if (f->cost[m->kind].ns == 0 && !m->pure)
+		took = most(took - least(took, m->launching), least(took, LITTLE));
+	whole = took;
 	/* Streams side by side: each counts for what it took beyond the others. */
 	if (took && p->newest && p->newest != m->from) {
 		uint64_t beyond = between(p->newest, m->event);
@@ -514,7 +577,14 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 	} else {
 		p->newest = m->event;
 	}
-	done(f, m, l, took, now);
+	ns = time_of(m, took);
+	done(f, m, l, ns, now);
+	if (ns != m->cost && (took == whole || m->of_kind == m->launches))
+		learn(f, m, ns);
+	if (m->pure)
+		p->probe_at = now + PROBE;
+	if (m->pure && ns > 2 * m->cost)
+		look_closer(p, l, now);
 }
 
 static void presume_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
@@ -523,19 +593,21 @@ static void presume_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 
 	l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
-	done(f, &open, l, 0, now);
+	done(f, &open, l, open.cost, now);
 }
 
-/* Launches that no mark follows are believed to be done after twice their time. */
+/* Launches that no mark follows are believed to be done after twice their time, which begins when the work before them
+ * is done. */
 static bool anything_open(struct rf_fence *f, unsigned card, uint64_t now)
 {
+	const struct rf_pace *p = &f->pace[card];
 	bool any = false;
 
 	FOR_WORKING(f, l)
 	{
 		if (l->card != card || l->open.launches == 0)
 			continue;
-		if (now < l->open.began + 2 * l->open.cost + MS)
+		if (now < most(l->open.began, p->done_at) + 2 * l->open.cost + MS)
 			any = true;
 		else
 			presume_done(f, l, now);
@@ -564,10 +636,13 @@ static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned c
 		struct rf_mark m = p->mark[(p->head + i) % RF_MARKS];
 		uint64_t bit = 1ull << m.lane % 64;
 
-		if (!(late[m.lane / 64] & bit) &&
-		    RF_REAL(cuEventQuery)(m.event) != CUDA_ERROR_NOT_READY) {
+		if (late[m.lane / 64] & bit) {
+			m.pure = true;
+		} else if (RF_REAL(cuEventQuery)(m.event) != CUDA_ERROR_NOT_READY) {
 			harvested(f, &m, now);
 			continue;
+		} else {
+			m.at_least = now - least(now, m.put_at);
 		}
 		late[m.lane / 64] |= bit;
 		p->mark[(p->head + kept++) % RF_MARKS] = m;
@@ -710,7 +785,8 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 		open = now < until;
 		if (until == RF_GATE_FREE)
 			break;
-		mark_all(f, card);
+		if (!open || p->n == 0)
+			mark_all(f, card);
 		harvest(f, g, card, now);
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
 			publish(f, card, now);
@@ -743,13 +819,17 @@ static uint64_t mark_at(uint64_t depth)
 	return most(MARK_LEAST, least(depth / 4, MARK_MOST));
 }
 
-/* The work of before should be over by now. What no mark follows is believed to be. */
-static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
-				uint64_t now)
+/* The work of before should be over by now. What no mark follows is believed to be. If one says otherwise, something
+ * takes longer than it did. */
+static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g,
+				struct rf_lane *next, uint64_t now)
 {
+	unsigned card = next->card;
 	struct rf_pace *p = &f->pace[card];
 
 	harvest(f, g, card, now);
+	if (p->n > 0)
+		look_closer(p, next, now);
 	if (p->n > 0 || p->busy_from == 0)
 		return;
 	FOR_WORKING(f, l)
@@ -758,13 +838,35 @@ static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g
 	end(f, g, card, now);
 }
 
-/* The lane's next launch starts a mark of its own. After a pause the card says when. */
-static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, uint64_t now)
+/* Whether the launch is to be measured: something is new or changes, or it is time again where no marks tell what
+ * launches take. Then it is now the next, and now one some work later: after a pause it would always be the first, and
+ * the more a kind is thought to take the more it matters. */
+static RF_RARE bool is_due(struct rf_fence *f, const struct rf_lane *l, uint64_t cost, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[l->card];
+
+	if (f->cost[mine.kind].ns == 0 || l->doubt)
+		return true;
+	if (p->skip > cost && now < p->probe_at + SOON) {
+		p->skip -= (uint32_t)cost;
+		return false;
+	}
+	p->dice = p->dice * 1664525 + 1013904223;
+	p->skip = p->dice >> 31 ? (p->dice & INT32_MAX) % SKIP : 0;
+	p->probe_at = now + PROBE;
+	return true;
+}
+
+/* The lane's next launch starts a mark of its own. Its time is that since the mark before, unless the card is through
+ * with that one: then an event says where it begins, if the mark is for this launch alone. */
+static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, bool alone, uint64_t now)
 {
 	l->open = (struct rf_mark){ .began = now, .kind = (uint16_t)mine.kind };
-	if (l->outstanding > 0 || (l->idle_at != 0 && now <= l->idle_at + GAP))
+	if (l->outstanding > 0)
+		harvest(f, &f->gate->card[l->card], l->card, now);
+	if (l->outstanding > 0)
 		return;
-	l->open.from = may_mark(f, l) ? record(l) : NULL;
+	l->open.from = alone && may_mark(f, l) ? record(l) : NULL;
 	if (!l->open.from)
 		l->last = NULL; /* from there to the next mark is not all work */
 }
@@ -776,8 +878,12 @@ static void count(struct rf_fence *f, struct rf_lane *l, uint64_t cost)
 
 	l->open.launches++;
 	l->open.cost += cost;
-	if (l->open.kind != mine.kind)
-		l->open.kind = RF_COSTS;
+	if (cost > l->open.dearest) {
+		l->open.dearest = (uint32_t)cost;
+		l->open.of_kind = l->open.kind == mine.kind ? l->open.of_kind : 0;
+		l->open.kind = (uint16_t)mine.kind;
+	}
+	l->open.of_kind += l->open.kind == mine.kind;
 	p->inflight += cost;
 	p->launches++;
 	if (l->open.launches == 1)
@@ -817,11 +923,13 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	uint64_t now = now_ns(), cost;
 
 	if (RF_RARELY(p->busy_from && now > p->done_at + p->inflight + GAP))
-		after_pause(f, g, l->card, now);
+		after_pause(f, g, l, now);
 	mine.kind = kind_of(f, w->key);
 	cost = cost_of(f, mine.kind);
-	if (RF_RARELY(f->cost[mine.kind].ns == 0))
-		mark(f, l); /* so that the time of what is new is its own */
+	mine.probe = RF_RARELY(f->cost[mine.kind].ns == 0 || l->doubt || now >= p->probe_at) &&
+		     is_due(f, l, cost, now);
+	if (RF_RARELY(mine.probe))
+		mark(f, l); /* so that its time is its own */
 	if (RF_RARELY(now >= open_until(f, g, p, now) || should_ask(p, now) ||
 		      (p->inflight && p->inflight + cost > depth_of(g, p)))) {
 		wait_turn(f, l->card, cost);
@@ -837,11 +945,11 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	mine.ctx = ctx;
 	l->launched_at = now;
 	if (RF_RARELY(l->open.launches == 0))
-		open_mark(f, l, now);
+		open_mark(f, l, mine.probe || cost >= mark_at(depth_of(g, p)), now);
 	if (RF_RARELY(p->busy_from == 0))
 		begin(f, g, l->card, cost, now);
 	count(f, l, cost);
-	mine.more = p->begun || l->doubt || l->open.launches >= MARK_LAUNCHES ||
+	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
 		    l->open.cost >= mark_at(depth_of(g, p));
 }
 
@@ -852,6 +960,9 @@ void rf_share_before(const struct rf_work *w)
 	struct rf_lane *l;
 
 	mine.lane = NULL;
+	/* Where the driver has pushed them out of the cache, they come while it is asked. */
+	__builtin_prefetch(&f->cost[set_of(w->key)]);
+	__builtin_prefetch(&f->pace[0], 1);
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
@@ -871,10 +982,11 @@ static void after(struct rf_fence *f, struct rf_lane *l)
 		p->begun = false;
 		ring(f, p, now);
 	}
-	if (l->open.cost < mark_at(depth_of(g, p)) && l->open.launches < MARK_LAUNCHES && !l->doubt)
+	if (!mine.probe && l->open.launches < MARK_LAUNCHES &&
+	    l->open.cost < mark_at(depth_of(g, p)))
 		return;
-	l->doubt -= l->doubt > 0;
-	mark(f, l);
+	l->open.launching = (uint32_t)least(now - l->launched_at, UINT32_MAX);
+	l->doubt -= mark(f, l) && l->doubt > 0;
 	harvest(f, g, l->card, now);
 	check_arbiter(f->gate, p, now);
 	if (p->busy_from)
@@ -916,22 +1028,21 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[l->card];
 	struct rf_mark open = l->open;
+	bool late = came_late(l, now);
 
+	l->open.began = now; /* it need not be believed to be done: it is */
 	if (l->outstanding)
 		harvest(f, &f->gate->card[l->card], l->card, now);
-	if (l->doubt && mine.syncing > p->done_at + GAP) /* as the marks say now */
-		l->doubt = DOUBT;
-	if (open.launches == 0)
-		return;
 	l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
-	if (came_late(l, now))
-		l->doubt = DOUBT;
-	/* The thread waited for it, so it was done just now; a launch alone tells its time. */
-	done(f, &open, l,
-	     open.launches == 1 && l->doubt == 0 ? now - most(open.began, p->done_at) : 0, now);
-	p->done_at = now;
-	l->idle_at = l->doubt ? 0 : now;
+	if (open.launches == 0)
+		return;
+	/* If the thread waited for it, it was done just now; a launch alone tells its time. */
+	if (!late && open.launches == 1)
+		learn(f, &open, now - most(open.began, p->done_at));
+	done(f, &open, l, late ? open.cost : 0, now);
+	if (!late)
+		p->done_at = now;
 }
 
 /* stream NULL and all set: every lane of the context. */

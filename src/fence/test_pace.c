@@ -1,0 +1,544 @@
+/* What a process does with its time on the card (share.c), beside an arbiter (turns.c), on a clock of numbers: a
+ * driver that knows what each kernel takes and what it is asked to do, and programs as they are. So it can be said
+ * how often the card is disturbed by events, how long anybody waits, and how far the time that is told is from the
+ * time that was used.
+ *
+ * The clock and the system calls of share.c are the ones here (-D, meson.build). */
+#include <linux/futex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fence/arbiter_private.h"
+#include "fence/fence.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+/* --- the machine --- */
+
+#define LAUNCH_NS 3000 /* of the calling thread, as on an H200 */
+#define RECORD_NS 1000
+#define QUERY_NS 300
+#define EVENT_NS 2200 /* of the card */
+#define WAKE_NS 60000 /* of a thread that sleeps */
+
+static uint64_t clock_now;
+static uint64_t card_free; /* when the card is through with what it has */
+static uint64_t card_work; /* what kernels have taken in all */
+
+static struct {
+	unsigned launches, events, rings;
+	uint64_t slept;
+	uint64_t starved; /* of it, so long with little in flight, though the gate was open */
+	uint64_t deepest; /* work in flight before a launch */
+} seen;
+
+static struct rf_gate gate;
+static struct rf_desk desk;
+static struct rf_card_state card;
+static struct rf_member member;
+static int64_t arbiter_at;
+
+static void woken(struct rf_gate_card *g)
+{
+}
+
+static void advance_to(uint64_t t)
+{
+	while ((int64_t)t >= arbiter_at) {
+		clock_now = clock_now > (uint64_t)arbiter_at ? clock_now : (uint64_t)arbiter_at;
+		gate.heard = desk.ring;
+		arbiter_at = rf_turns(&card, (int64_t)clock_now, woken);
+	}
+	clock_now = clock_now > t ? clock_now : t;
+}
+
+static void pass(uint64_t ns)
+{
+	advance_to(clock_now + ns);
+}
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	t->tv_sec = (time_t)(clock_now / 1000000000u);
+	t->tv_nsec = (long)(clock_now % 1000000000u);
+	return 0;
+}
+
+/* Sleeps until the turn changes, in small steps: the arbiter may act at any time. */
+static void sleep_at(const uint32_t *turn, uint32_t value, const struct timespec *t)
+{
+	uint64_t from = clock_now;
+	uint64_t until = from + (uint64_t)t->tv_nsec + (uint64_t)t->tv_sec * 1000000000u;
+	bool starved = card_free < from + 2 * MS && gate.card[0].open_until > from;
+
+	while (clock_now < until && *turn == value)
+		pass(5 * US);
+	pass(WAKE_NS);
+	seen.slept += clock_now - from;
+	if (starved)
+		seen.starved += clock_now - from;
+}
+
+long syscall(long number, ...)
+{
+	va_list args;
+	uint32_t *word, value;
+	int op;
+
+	if (number != SYS_futex)
+		return number == SYS_gettid ? 1 : -1;
+	va_start(args, number);
+	word = va_arg(args, uint32_t *);
+	op = va_arg(args, int);
+	value = va_arg(args, uint32_t);
+	if (op == FUTEX_WAIT) {
+		sleep_at(word, value, va_arg(args, const struct timespec *));
+	} else {
+		seen.rings++;
+		pass(2 * US);
+		if (arbiter_at > (int64_t)(clock_now + 20 * US))
+			arbiter_at = (int64_t)(clock_now + 20 * US);
+	}
+	va_end(args);
+	return 0;
+}
+
+/* --- the driver --- */
+
+static int the_context, the_stream;
+static uint64_t event_at[1024];
+static unsigned n_events;
+
+static CUresult get_current(CUcontext *ctx)
+{
+	*ctx = (CUcontext)(void *)&the_context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_home(CUstream s, CUcontext *ctx)
+{
+	return get_current(ctx);
+}
+
+static CUresult exchange_mode(int *mode)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult create_event(CUevent *e, unsigned int flags)
+{
+	assert_true(n_events < 1024);
+	*e = (CUevent)(void *)&event_at[n_events++];
+	return CUDA_SUCCESS;
+}
+
+static CUresult record_event(CUevent e, CUstream s)
+{
+	seen.events++;
+	pass(RECORD_NS);
+	card_free = (card_free > clock_now ? card_free : clock_now) + EVENT_NS;
+	*(uint64_t *)(void *)e = card_free;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query_event(CUevent e)
+{
+	pass(QUERY_NS);
+	return *(uint64_t *)(void *)e <= clock_now ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult elapsed(float *ms, CUevent from, CUevent to)
+{
+	uint64_t a = *(uint64_t *)(void *)from, b = *(uint64_t *)(void *)to;
+
+	pass(QUERY_NS);
+	*ms = (float)((double)b - (double)a) / 1e6f;
+	return a <= clock_now && b <= clock_now ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult unexpected(void)
+{
+	fail_msg("the driver was asked for something else");
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+void *rf_reals[RF_SYM_COUNT];
+void *rf_real(enum rf_symbol_id id)
+{
+	return (void *)unexpected;
+}
+
+CUresult rf_current_card(struct rf_fence *f, unsigned *ret)
+{
+	*ret = 0;
+	return CUDA_SUCCESS;
+}
+
+bool rf_client_ask_gate(int *ret_gate, int *ret_desk)
+{
+	return false;
+}
+
+static struct rf_fence fence;
+struct rf_fence *rf_the_fence = &fence;
+
+/* --- programs --- */
+
+struct kernel {
+	uint64_t key;
+	uint64_t ns;
+	uint64_t load_ns; /* what its first launch takes the thread */
+};
+
+static void launch(struct kernel *k)
+{
+	struct rf_work w = { .key = k->key, .stream = (CUstream)(void *)&the_stream };
+
+	rf_share_before(&w);
+	pass(LAUNCH_NS + k->load_ns);
+	k->load_ns = 0;
+	if (card_free > clock_now && card_free - clock_now > seen.deepest)
+		seen.deepest = card_free - clock_now;
+	card_free = (card_free > clock_now ? card_free : clock_now) + k->ns;
+	card_work += k->ns;
+	seen.launches++;
+	rf_share_after(&w, true);
+}
+
+static void wait_for_card(void)
+{
+	rf_share_syncing();
+	if (card_free > clock_now)
+		advance_to(card_free + 5 * US);
+	rf_share_synced((CUstream)(void *)&the_stream, false);
+}
+
+static void set_machine(int64_t share, bool burst)
+{
+	memset(&fence, 0, sizeof(fence));
+	memset(&gate, 0, sizeof(gate));
+	memset(&desk, 0, sizeof(desk));
+	memset(&card, 0, sizeof(card));
+	memset(&seen, 0, sizeof(seen));
+	n_events = 0;
+	clock_now = 1000 * MS;
+	card_free = card_work = 0;
+	gate.magic = RF_GATE_MAGIC;
+	member = (struct rf_member){ .gate = &gate.card[0],
+				     .desk = &desk,
+				     .ledger_fd = -1,
+				     .share = share,
+				     .burst = burst };
+	rf_turns_add(&card, &member, (int64_t)clock_now);
+	arbiter_at = rf_turns(&card, (int64_t)clock_now, woken);
+	fence.joined = 1;
+	fence.cards = 1;
+	fence.gate = &gate;
+	fence.desk = &desk;
+	fence.pid = 1;
+	rf_reals[RF_SYM_cuCtxGetCurrent] = (void *)get_current;
+	rf_reals[RF_SYM_cuStreamGetCtx] = (void *)get_home;
+	rf_reals[RF_SYM_cuThreadExchangeStreamCaptureMode] = (void *)exchange_mode;
+	rf_reals[RF_SYM_cuEventCreate] = (void *)create_event;
+	rf_reals[RF_SYM_cuEventRecord] = (void *)record_event;
+	rf_reals[RF_SYM_cuEventQuery] = (void *)query_event;
+	rf_reals[RF_SYM_cuEventElapsedTime] = (void *)elapsed;
+}
+
+static uint64_t random_ns(uint64_t from, uint64_t to)
+{
+	static uint64_t x = 88172645463325252ull;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return from + x % (to - from);
+}
+
+/* --- what is measured --- */
+
+static struct {
+	uint64_t at, work, told;
+} from;
+
+/* What the process has told of its time, with what is in flight. */
+static uint64_t told(void)
+{
+	struct rf_desk_seat s = { 0 };
+
+	rf_desk_read(&desk.seat[0][0], &s);
+	if (s.busy_from == 0)
+		return s.gpu_ns;
+	return s.gpu_ns + (s.busy_until < clock_now ? s.busy_until : clock_now) - s.busy_from;
+}
+
+static void start(void)
+{
+	memset(&seen, 0, sizeof(seen));
+	from.at = clock_now;
+	from.work = card_work;
+	from.told = told();
+}
+
+/* Over what the kernels took. */
+static double charged(void)
+{
+	return (double)(told() - from.told) / (double)(card_work - from.work);
+}
+
+static double events_per_launch(void)
+{
+	return (double)seen.events / seen.launches;
+}
+
+static double events_per_ms_of_work(void)
+{
+	return (double)seen.events * (double)MS / (double)(card_work - from.work);
+}
+
+/* Of the time that passed, in percent. */
+static double busy(void)
+{
+	return (double)(card_work - from.work) * 100 / (double)(clock_now - from.at);
+}
+
+static double percent(uint64_t ns)
+{
+	return (double)ns * 100 / (double)(clock_now - from.at);
+}
+
+static void report(const char *what)
+{
+	print_message("  %s: busy %.1f %%, charged %.3f, %.3f events a launch, %.2f a ms of work, "
+		      "%.2f rings a ms, asleep %.2f %%, %.2f %% without need, at most %.1f ms in "
+		      "flight\n",
+		      what, busy(), charged(), events_per_launch(), events_per_ms_of_work(),
+		      seen.rings * (double)MS / (double)(clock_now - from.at), percent(seen.slept),
+		      percent(seen.starved), (double)seen.deepest / 1e6);
+}
+
+static void check(double v, double low, double high, const char *what, int line)
+{
+	if (v < low || v > high)
+		fail_msg("line %d: %s is %.3f, not %.3f to %.3f", line, what, v, low, high);
+}
+#define MUST_BE(value, low, high) check(value, low, high, #value, __LINE__)
+
+/* --- many kinds: a network in eager mode --- */
+
+#define KINDS 300
+static struct kernel kernels[KINDS];
+
+static void make_kernels(uint64_t load_ns)
+{
+	for (uint64_t i = 0; i < KINDS; i++)
+		kernels[i] = (struct kernel){ .key = random_ns(1ull << 46, 1ull << 47),
+					      .ns = random_ns(2 * US, i % 8 ? 15 * US : 50 * US),
+					      .load_ns = load_ns };
+}
+
+/* Times a hundred launches of so many kinds, waited for after each 25. */
+static void iterate(int times, int kinds, uint64_t gap_least, uint64_t gap_most)
+{
+	for (int i = 0; i < times; i++) {
+		for (int j = 0; j < 100; j++) {
+			launch(&kernels[(i * 100 + j) * 7 % kinds]);
+			pass(random_ns(gap_least, gap_most));
+		}
+		if (i % 25 == 24)
+			wait_for_card();
+	}
+}
+
+/* With kinds whose first launch takes the thread long, as a driver loads code then, and with few kinds and many: their
+ * places collide here and there. */
+static void who_sets_the_pace_itself_is_hardly_disturbed(void **state)
+{
+	for (int i = 0; i < 16; i++) {
+		int kinds = i & 2 ? KINDS : 64;
+
+		set_machine(500, true);
+		make_kernels(i & 1 ? 3 * MS : 0);
+		iterate(8, kinds, 10 * US, 30 * US);
+		start();
+		iterate(1000, kinds, 10 * US, 30 * US);
+		report(kinds == 64 ? "64 kinds" : "300 kinds");
+		MUST_BE(events_per_launch(), 0, 0.03);
+		MUST_BE(percent(seen.slept), 0, 0.1);
+		MUST_BE(seen.rings, 0, (double)(clock_now - from.at) / (4 * MS));
+		MUST_BE(charged(), 1, 1.5); /* the card is there for the launch's own 3 us, too */
+	}
+}
+
+static void who_keeps_the_card_busy_gets_an_event_a_ms_and_waits_only_for_depth(void **state)
+{
+	for (int i = 0; i < 16; i++) {
+		int kinds = i & 2 ? KINDS : 64;
+
+		set_machine(500, true);
+		make_kernels(i & 1 ? 3 * MS : 0);
+		iterate(8, kinds, 1 * US, 2 * US);
+		start();
+		iterate(1000, kinds, 1 * US, 2 * US);
+		report(kinds == 64 ? "64 kinds" : "300 kinds");
+		MUST_BE(events_per_ms_of_work(), 0, 1.3);
+		MUST_BE(percent(seen.starved), 0, 1);
+		MUST_BE(busy(), 99, 100);
+		MUST_BE(charged(), 0.98, 1.02);
+		MUST_BE((double)seen.deepest, 0, 4.5 * MS);
+	}
+}
+
+/* --- kinds that change --- */
+
+static void a_kind_that_was_thought_to_take_long_among_others_comes_down(void **state)
+{
+	for (int i = 0; i < 8; i++) {
+		uint64_t gap = i & 1 ? 20 * US : 1 * US;
+
+		set_machine(500, true);
+		make_kernels(0);
+		kernels[5].ns = 3 * MS;
+		iterate(100, 64, gap, gap + US);
+		kernels[5].ns = 5 * US;
+		iterate(20, 64, gap, gap + US);
+		start();
+		iterate(100, 64, gap, gap + US);
+		report(gap > US ? "with gaps" : "without gaps");
+		MUST_BE(percent(seen.starved), 0, 1);
+		MUST_BE(events_per_launch(), 0, 0.06);
+		MUST_BE(charged(), 0.98, 1.5);
+	}
+}
+
+/* A launch now and then: what it takes on the card is not told by anything else. */
+static void one_that_launches_rarely_pays_for_its_work_also_when_it_gets_slower(void **state)
+{
+	for (int us = 20; us <= 200; us *= 10) {
+		struct kernel k = { .key = 1, .ns = (uint64_t)us * US };
+
+		set_machine(500, false);
+		start();
+		while (clock_now < from.at + 2000 * MS) {
+			launch(&k);
+			pass(10 * MS);
+		}
+		report("100 times a second");
+		MUST_BE(charged(), 1, 1.2);
+		k.ns *= 20;
+		pass(50 * MS);
+		start();
+		while (clock_now < from.at + 300 * MS) {
+			launch(&k);
+			pass(10 * MS);
+		}
+		report("  20 times slower");
+		MUST_BE(charged(), 0.85, 1.05);
+	}
+}
+
+static void one_kind_of_many_that_gets_slower_is_found_out(void **state)
+{
+	for (int i = 0; i < 16; i++) {
+		uint64_t gap = i & 1 ? 20 * US : 1 * US;
+
+		set_machine(500, true);
+		make_kernels(0);
+		iterate(100, 64, gap, gap + US);
+		kernels[i].ns *= 100;
+		start();
+		iterate(40, 64, gap, gap + US);
+		report(gap > US ? "with gaps, at once" : "without gaps, at once");
+		MUST_BE(charged(), 0.8, 1.4);
+		start();
+		iterate(100, 64, gap, gap + US);
+		report("  then");
+		MUST_BE(charged(), 0.97, 1.4);
+		MUST_BE((double)seen.deepest, 0, 6 * MS + (double)kernels[i].ns);
+	}
+}
+
+/* The same function with as many blocks, but not always as long. */
+static void a_kind_that_takes_now_this_now_that_is_charged_for_both(void **state)
+{
+	struct kernel k = { .key = 1 };
+
+	set_machine(500, true);
+	for (int i = 0; i < 20000; i++) {
+		if (i == 100)
+			start();
+		k.ns = i % 5 ? 10 * US : 60 * US;
+		launch(&k);
+		pass(random_ns(30 * US, 50 * US));
+	}
+	report("10 and 60 us");
+	MUST_BE(charged(), 0.9, 1.6);
+	MUST_BE(events_per_launch(), 0, 0.1);
+}
+
+/* --- shares --- */
+
+static void a_share_is_what_was_asked_whatever_a_kernel_takes(void **state)
+{
+	static const uint64_t us[] = { 5, 20, 200, 1000, 3000, 10000, 50000 };
+
+	for (int i = 0; i < 14; i++) {
+		struct kernel k = { .key = 1, .ns = us[i / 2] * US };
+		int share = i % 2 ? 75 : 25;
+		char name[40];
+
+		set_machine(share * 10, false);
+		for (int j = 0; j < 50; j++)
+			launch(&k);
+		start();
+		while (clock_now < from.at + 4000 * MS)
+			launch(&k);
+		snprintf(name, sizeof(name), "%d us, %d %%", (int)us[i / 2], share);
+		report(name);
+		MUST_BE(busy(), share - 2, share + 2);
+		MUST_BE(charged(), 0.99, 1.02);
+	}
+}
+
+static void who_waits_late_pays_for_the_work_alone(void **state)
+{
+	for (int us = 20; us <= 2000; us *= 10) {
+		struct kernel k = { .key = 1, .ns = (uint64_t)us * US };
+
+		set_machine(500, true);
+		start();
+		while (clock_now < from.at + 3000 * MS) {
+			launch(&k);
+			pass(20 * MS);
+			wait_for_card();
+		}
+		report("waits after 20 ms");
+		MUST_BE(charged(), 1, 1.2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_sets_the_pace_itself_is_hardly_disturbed),
+		cmocka_unit_test(
+			who_keeps_the_card_busy_gets_an_event_a_ms_and_waits_only_for_depth),
+		cmocka_unit_test(a_kind_that_was_thought_to_take_long_among_others_comes_down),
+		cmocka_unit_test(
+			one_that_launches_rarely_pays_for_its_work_also_when_it_gets_slower),
+		cmocka_unit_test(one_kind_of_many_that_gets_slower_is_found_out),
+		cmocka_unit_test(a_kind_that_takes_now_this_now_that_is_charged_for_both),
+		cmocka_unit_test(a_share_is_what_was_asked_whatever_a_kernel_takes),
+		cmocka_unit_test(who_waits_late_pays_for_the_work_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
