@@ -959,10 +959,11 @@ void rf_share_before(const struct rf_work *w)
 	CUcontext ctx = NULL;
 	struct rf_lane *l;
 
-	mine.lane = NULL;
-	/* Where the driver has pushed them out of the cache, they come while it is asked. */
-	__builtin_prefetch(&f->cost[set_of(w->key)]);
+	/* What the driver has pushed out of the cache comes while it is asked; the lane is often the last one's. */
+	__builtin_prefetch(mine.lane, 1);
 	__builtin_prefetch(&f->pace[0], 1);
+	__builtin_prefetch(&f->cost[set_of(w->key)]);
+	mine.lane = NULL;
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
