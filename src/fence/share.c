@@ -26,7 +26,7 @@
 #define MARK_LAUNCHES 1024    /* or after so many launches */
 #define UNKNOWN (1 * MS)      /* what a launch of a new kind is thought to take */
 #define LITTLE (10 * US)      /* and took, if its first time was mostly that of launching it */
-#define PROBE (4 * MS)	      /* so often a launch is measured, where marks do not tell: */
+#define PROBE (8 * MS)	      /* so often a launch is measured, where marks do not tell: */
 #define SKIP (200 * US)	      /* one of those in the next so much work, */
 #define SOON (10 * MS)	      /* within that time */
 #define GAP (50 * US)	      /* so long after work should be done, it is believed to be */
