@@ -281,7 +281,7 @@ static bool try(struct ahead *p)
 		note_places(p, &g, at, may);
 	for (size_t i = 0; ok && g.gang.undone != NULL && i < n; i++) {
 		if (holds[i] != 0)
-			g.gang.undone(&g, i, at[i].node);
+			g.gang.undone(&g, i, &at[i]);
 	}
 	rf_fleet_rollback(p->c->fleet, mark);
 	return ok;

@@ -441,14 +441,14 @@ static bool take_planned(struct rf_core *c, const struct rf_evict_plan *plan, st
 		    rf_fleet_take(c->fleet, &ask, &v->at[n], false, &v->holds[n], &err) < 0)
 			break;
 		if (g->placed != NULL)
-			g->placed(g->ctx, n, v->at[n].node);
+			g->placed(g->ctx, n, &v->at[n]);
 	}
 	if (n == g->n) {
 		rf_fleet_keep(c->fleet, mark);
 		return true;
 	}
 	while (g->undone != NULL && n-- > 0)
-		g->undone(g->ctx, n, v->at[n].node);
+		g->undone(g->ctx, n, &v->at[n]);
 	rf_fleet_rollback(c->fleet, mark);
 	return false;
 }
@@ -479,7 +479,7 @@ static void take_back(struct rf_core *c, struct pretence *v)
 	const struct rf_gang *g = &v->gang.gang;
 
 	for (size_t i = 0; v->good && g->undone != NULL && i < g->n; i++)
-		g->undone(g->ctx, i, v->at[i].node);
+		g->undone(g->ctx, i, &v->at[i]);
 	for (size_t i = v->plan->plan.n; i-- > 0;) {
 		if (v->lifted[i])
 			back(c, v->plan->plan.go[i]);
@@ -504,26 +504,12 @@ static void shift_victims(struct rf_core *c, const struct rf_evict_plan *plan, i
 	}
 }
 
-static int64_t cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m)
-{
-	int64_t cards = 0;
-
-	for (; n_places > 0; n_places--, at++) {
-		const struct co_node *n = at->node < c->by_handle.n ? c->by_handle.at[at->node] : NULL;
-
-		for (size_t i = 0; n != NULL && i < at->n; i++)
-			cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
-				 n->slots[at->grants[i].card].model == m;
-	}
-	return cards;
-}
-
 /* As if it were in these places, in the books. Who waits is charged for cards; of which models they will be its places say. */
 static void shift_work(struct rf_core *c, const struct co_work *w, const struct rf_fleet_place *at, size_t n, int64_t sign)
 {
 	rf_takes_shift(c->queues, w->w, sign * (w->alike ? RF_MAX(w->min, 1) : 1), c->now);
 	for (size_t m = 0; c->model_quotas && m < c->n_models; m++) {
-		int64_t cards = c->models[m].resource >= 0 ? cards_of_model(c, at, n, m) : 0;
+		int64_t cards = c->models[m].resource >= 0 ? co_cards_of_model(c, at, n, m) : 0;
 
 		if (cards > 0)
 			rf_takes_shift_more(c->queues, w->w, c->models[m].resource, sign * cards, c->now);
@@ -546,7 +532,7 @@ static bool all_hold(struct rf_core *c, const struct co_work *but, struct preten
 {
 	bool good = true;
 
-	c->planning = !c->model_quotas;
+	c->planning = c->model_quotas == 0;
 	if (c->model_quotas)
 		shift_gone(c, but, 1);
 	for (size_t i = 0; i < c->plans.n; i++) {
@@ -1032,7 +1018,7 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	rf_workload_view(w->w, &v);
 	shift_plans(c, plan, 1);
 	for (size_t m = 0; m < c->n_models && enough; m++) {
-		int64_t need = cards_of_model(c, plan->places, plan->n_places, m);
+		int64_t need = co_cards_of_model(c, plan->places, plan->n_places, m);
 
 		enough = need == 0 || c->models[m].resource < 0 ||
 			 rf_queues_room(c->queues, v.queue, c->models[m].resource, w->preemptible, c->now) >= need;

@@ -3,11 +3,24 @@
 
 /* --- models that quotas leave ------------------------------------------------------------------ */
 
+/* What quotas leave of a model. What nobody has is left to who may have all of it: how many that are, and whether a pod gets
+ * them beside cards of another model, the fleet knows better. */
+static int64_t room_of(struct rf_core *c, const struct co_work *w, size_t model)
+{
+	int64_t r = c->models[model].resource, room;
+	struct rf_workload_view v;
+
+	if (r < 0)
+		return RF_QUEUE_NO_LIMIT;
+	rf_workload_view(w->w, &v);
+	room = rf_queues_room(c->queues, v.queue, r, w->preemptible, c->now);
+	return room < rf_queues_unused(c->queues, r, c->now) ? room : RF_QUEUE_NO_LIMIT;
+}
+
 /* Cards without a model in the ask are charged to the model they turn out to be: where a queue on the path has
  * no room for that, the model will not do. */
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p)
 {
-	struct rf_workload_view v;
 	uint64_t left = ~UINT64_C(0);
 	int64_t need = p->shape->form->cards;
 
@@ -19,14 +32,25 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 	}
 	if (!c->model_quotas || c->planning || need == 0)
 		return left;
-	rf_workload_view(w->w, &v);
 	for (size_t m = 0; m < c->n_models; m++) {
-		int64_t r = c->models[m].resource;
-
-		if (r >= 0 && rf_queues_room(c->queues, v.queue, r, w->preemptible, c->now) < need)
+		if (room_of(c, w, m) < need)
 			left &= ~(UINT64_C(1) << m);
 	}
 	return left;
+}
+
+int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m)
+{
+	int64_t cards = 0;
+
+	for (; n_places > 0; n_places--, at++) {
+		const struct co_node *n = at->node < c->by_handle.n ? c->by_handle.at[at->node] : NULL;
+
+		for (size_t i = 0; n != NULL && i < at->n; i++)
+			cards += at->grants[i].kind == RF_FLEET_WHOLE && at->grants[i].card < n->n_slots &&
+				 n->slots[at->grants[i].card].model == m;
+	}
+	return cards;
 }
 
 /* --- gangs ------------------------------------------------------------------------------------ */
@@ -44,56 +68,46 @@ static bool narrow(void *ctx, size_t member, struct rf_fleet_ask *ask)
 	return s->form->cards == 0 || ask->models != 0;
 }
 
-/* A node has cards of one model; of a mixed one all that it has are counted. */
-static void count_room(struct co_gang *g, size_t member, uint32_t node, int64_t sign)
+static void count_room(struct co_gang *g, const struct rf_fleet_place *at, int64_t sign)
 {
-	const struct co_node *n = g->c->by_handle.at[node];
-	uint64_t seen = 0;
-
-	for (size_t i = 0; i < n->n_slots; i++)
-		seen |= UINT64_C(1) << n->slots[i].model;
 	for (size_t m = 0; m < g->c->n_models; m++) {
-		if ((seen >> m & 1) && g->room[m] != RF_QUEUE_NO_LIMIT)
-			g->room[m] += sign * g->pods[member]->shape->form->cards;
+		if (g->room[m] != RF_QUEUE_NO_LIMIT)
+			g->room[m] += sign * co_cards_of_model(g->c, at, 1, m);
 	}
 }
 
-static void placed(void *ctx, size_t member, uint32_t node)
+static void placed(void *ctx, size_t member, const struct rf_fleet_place *at)
 {
 	struct co_gang *g = ctx;
 
 	if (g->moves)
-		rf_wish_on(g->c->wishes, g->pods[member]->shape->wish, node);
+		rf_wish_on(g->c->wishes, g->pods[member]->shape->wish, at->node);
 	if (g->tight)
-		count_room(g, member, node, -1);
+		count_room(g, at, -1);
 }
 
-static void undone(void *ctx, size_t member, uint32_t node)
+static void undone(void *ctx, size_t member, const struct rf_fleet_place *at)
 {
 	struct co_gang *g = ctx;
 
 	if (g->moves)
-		rf_wish_off(g->c->wishes, g->pods[member]->shape->wish, node);
+		rf_wish_off(g->c->wishes, g->pods[member]->shape->wish, at->node);
 	if (g->tight)
-		count_room(g, member, node, 1);
+		count_room(g, at, 1);
 }
 
 /* Cards are charged to the model they turn out to be. Where not all members may have the same, each has its models by
  * what is left. */
 static void find_rooms(struct rf_core *c, const struct co_work *w, struct co_gang *g)
 {
-	struct rf_workload_view v;
 	int64_t need = 0;
 
 	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next)
 		need += RF_MIN(p->shape->form->cards, RF_FLEET_CARDS_MAX);
 	if (!c->model_quotas || c->planning || w->n < 2 || need == 0)
 		return;
-	rf_workload_view(w->w, &v);
 	for (size_t m = 0; m < c->n_models; m++) {
-		int64_t r = c->models[m].resource;
-
-		g->room[m] = r >= 0 ? rf_queues_room(c->queues, v.queue, r, w->preemptible, c->now) : RF_QUEUE_NO_LIMIT;
+		g->room[m] = room_of(c, w, m);
 		g->tight = g->tight || g->room[m] < need;
 	}
 }
@@ -178,7 +192,7 @@ static bool take_again(struct rf_core *c, const struct co_gang *g, const struct 
 		if (holds[i] == 0)
 			continue;
 		if (g->gang.undone != NULL)
-			g->gang.undone(g->gang.ctx, i, at[i].node);
+			g->gang.undone(g->gang.ctx, i, &at[i]);
 		holds[i] = 0;
 	}
 	for (size_t i = 0; i < g->gang.n; i++) {

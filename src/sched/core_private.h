@@ -101,6 +101,7 @@ struct co_queue { /* a queue as it was put; the tree has what holds */
 	bool put;   /* by rf_core_put_queue */
 	bool own;   /* a tenant has that name: it is its own, as its quota says unless it was put */
 	bool holds; /* it is in the tree as it should be */
+	bool models; /* as it is in the tree it speaks of models */
 	struct rf_queue *at; /* in the tree, perhaps as it was once; NULL: not there */
 	size_t n_works;
 	int64_t vain, plan_after; /* plans in vain since there was one, where many wait; not before */
@@ -392,7 +393,7 @@ struct rf_core {
 	RF_VEC(struct co_claim *) dirty_claims;
 	RF_VEC(struct co_group *) dirty_groups;
 	bool capacity_stale, queues_pending, limbo_stale;
-	bool model_quotas; /* some queue speaks of a model */
+	size_t model_quotas; /* queues that speak of a model, as they hold */
 	uint64_t freed;	   /* resources of which more may be free: for rf_queues_changed; CO_NEIGHBOURS */
 	RF_VEC(struct co_work *) limbo;
 
@@ -581,6 +582,7 @@ struct co_gang {
 };
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
+int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m); /* whole ones */
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p);
 /* The place of a pod that is alone: its preferences first. Writes the ask's class. */
 bool co_find(struct rf_core *c, const struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at);

@@ -46,6 +46,7 @@ static int64_t or_any(int64_t v)
 struct quotas {
 	struct rf_queue_quota at[RF_QUEUE_RES_MAX];
 	size_t n;
+	bool models; /* some are of a model */
 };
 
 static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct quotas *ret, struct rf_err *err)
@@ -54,13 +55,11 @@ static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct
 		return rf_fail(err, RF_INVALID, "queue %.*s: more quotas than there are resources", RF_STR(v->name));
 	for (size_t i = 0; i < v->n_quotas; i++) {
 		const struct rf_sched_quota *o = &v->quotas[i];
-		bool model = rf_str_starts(o->resource, RF_LIT("cards/"));
 		int64_t r = 0;
 
 		if (co_resource(c, o->resource, &r, err) < 0)
 			return rf_wrap(err, "queue %.*s", RF_STR(v->name));
-		c->capacity_stale = c->capacity_stale || (model && !c->model_quotas);
-		c->model_quotas = c->model_quotas || model;
+		ret->models = ret->models || rf_str_starts(o->resource, RF_LIT("cards/"));
 		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = r,
 							     .guaranteed = RF_MAX(o->guaranteed, -1),
 							     .limit = or_any(o->limit),
@@ -109,6 +108,45 @@ static void limit_slices(const struct rf_core *c, struct quotas *ret)
 	}
 }
 
+static bool holds_untold(const struct co_claim *k)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < k->n; i++)
+		any = any || (k->grants[i].whole && k->grants[i].slot < k->node->n_slots && !k->node->slots[k->grants[i].slot].told);
+	return any;
+}
+
+/* A card of which nobody has told is charged to every model while quotas speak of any, and counts so. */
+static void recharge_untold(struct rf_core *c)
+{
+	c->capacity_stale = true;
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
+		for (struct co_claim *k = ((struct co_node *)m->value)->claims_here; k != NULL; k = k->node_next) {
+			if (!holds_untold(k))
+				continue;
+			if (k->pod != NULL && k->pod->held_for == k) {
+				k->pod->respec = true;
+				co_mark(c, k->pod);
+			} else {
+				k->reown = true;
+				co_mark_claim(c, k);
+			}
+		}
+	}
+}
+
+static void note_models(struct rf_core *c, struct co_queue *q, bool models)
+{
+	bool any = c->model_quotas > 0;
+
+	c->model_quotas += models;
+	c->model_quotas -= q->models;
+	q->models = models;
+	if (any != (c->model_quotas > 0))
+		recharge_untold(c);
+}
+
 static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 {
 	struct co_tenant *t = rf_map_get(&c->tenants, rf_str(q->name));
@@ -132,6 +170,7 @@ static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 		return -err->code;
 	q->at = rf_queues_find(c->queues, rf_str(q->name));
 	q->holds = true;
+	note_models(c, q, quotas.models);
 	c->limbo_stale = true;
 	c->freed = ~UINT64_C(0);  /* who was refused for want of room on a model may have it now */
 	c->queues_pending = true; /* others may have waited for it */
@@ -170,6 +209,7 @@ static bool settle_queue(struct rf_core *c, struct co_queue *q)
 	if (q->at != NULL && rf_queues_del(c->queues, rf_str(q->name), c->now, &err) < 0)
 		return false;
 	c->freed = ~UINT64_C(0);
+	note_models(c, q, false);
 	free_queue(c, q);
 	return true;
 }

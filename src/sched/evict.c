@@ -338,7 +338,7 @@ static void tell_undone(const struct rf_gang *g, const struct rf_fleet_place *pl
 {
 	for (size_t i = g->n; i-- > 0 && g->undone != NULL;)
 		if (holds[i] != 0)
-			g->undone(g->ctx, i, places[i].node);
+			g->undone(g->ctx, i, &places[i]);
 }
 
 /* Places the gang, and undoes it. */
@@ -713,7 +713,7 @@ static bool settle(struct search *s, uint32_t member, uint32_t node, const struc
 	    rf_fleet_take(s->f, ask, p, false, &s->holds[member], NULL) < 0)
 		return false;
 	if (g->placed != NULL)
-		g->placed(g->ctx, member, node);
+		g->placed(g->ctx, member, p);
 	s->stamps[node]++;
 	if (guess(s, node, ask, &again))
 		push_guess(s, again);

@@ -171,7 +171,7 @@ static bool place(struct state *s, size_t member)
 	}
 	s->done[s->n_done++] = (uint32_t)member;
 	if (g->placed != NULL)
-		g->placed(g->ctx, member, p->node);
+		g->placed(g->ctx, member, p);
 	if (s->spots != NULL && g->narrow == NULL)
 		rescore(s, member, p->node);
 	return true;
@@ -185,7 +185,7 @@ static void undo_all(struct state *s, size_t mark)
 		uint32_t member = s->done[--s->n_done];
 
 		if (g->undone != NULL)
-			g->undone(g->ctx, member, s->places[member].node);
+			g->undone(g->ctx, member, &s->places[member]);
 		s->holds[member] = 0;
 		s->places[member].node = RF_FLEET_NONE;
 	}

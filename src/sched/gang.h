@@ -17,8 +17,8 @@ struct rf_gang {
 	/* Where a member may go given those placed before it (anti-affinity, spread): changes ask->class; false:
 	 * nowhere. placed and undone tell it of each. All NULL: asks hold as they are. */
 	bool (*narrow)(void *ctx, size_t member, struct rf_fleet_ask *ask);
-	void (*placed)(void *ctx, size_t member, uint32_t node);
-	void (*undone)(void *ctx, size_t member, uint32_t node);
+	void (*placed)(void *ctx, size_t member, const struct rf_fleet_place *at);
+	void (*undone)(void *ctx, size_t member, const struct rf_fleet_place *at);
 	void *ctx;
 };
 

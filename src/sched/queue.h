@@ -175,6 +175,8 @@ int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct
 /* So much more of a resource may be charged to this leaf now, or in all to the queues above it. */
 int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, bool preemptible,
 		       int64_t now);
+/* So much of it nobody uses, whoever may have it. */
+int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now);
 /* It could not be placed. Its shape rests in its queue until one of these resources changes; bit i
  * is resource i, 0 means any. */
 void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources);

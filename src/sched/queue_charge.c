@@ -122,6 +122,13 @@ int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *leaf, int64_
 	return room;
 }
 
+int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now)
+{
+	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	return left(qs->root->v[RF_V_LIMIT][resource], qs->root->v[RF_V_USED][resource]);
+}
+
 /* --- guarantees ------------------------------------------------------------------------------ */
 
 /* What is guaranteed of the first resource for any part of it: less what is promised by name. What is used of a part within

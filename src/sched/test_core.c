@@ -2221,7 +2221,104 @@ static void test_gang_within_quotas_of_models(void **state)
 	end(&w);
 }
 
-/* Two of a higher priority do not both count on the one that leaves. */
+/* A machine with two cards of each model, and a queue that speaks of one of them. */
+static void mixed_cluster(struct world *w)
+{
+	static const char *const models[] = { "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3" };
+	struct rf_sched_quota q[] = { { RF_LIT("cards/h100"), -1, 4, -1, -1 } };
+	struct rf_sched_device d[4] = { 0 };
+
+	cluster(w, 0, 0);
+	node(w, "n0", 4, models[0]);
+	for (size_t i = 0; i < RF_COUNT(d); i++)
+		d[i] = (struct rf_sched_device){ .name = rf_arena_printf(&w->a, "gpu-%zu", i),
+						 .model = rf_str(models[i / 2]),
+						 .memory = 80 * GI,
+						 .milli = 1000,
+						 .island = (uint8_t)(i / 2) };
+	rf_core_put_devices(w->c, RF_LIT("n0"), d, RF_COUNT(d));
+	put_queue(w, "b", "", "b", q, 1);
+}
+
+/* What others may have of a model does not keep a gang off a machine with cards of several. */
+static void test_gang_on_cards_of_both_models(void **state)
+{
+	static const struct {
+		int pods;
+		int64_t cards;
+	} gangs[] = { { 3, 1 }, { 4, 1 }, { 2, 2 }, { 1, 3 }, { 1, 4 } };
+	struct world w;
+
+	(void)state;
+	for (size_t k = 0; k < RF_COUNT(gangs); k++) {
+		begin(&w);
+		mixed_cluster(&w);
+		group(&w, "a", "g", gangs[k].pods);
+		for (int i = 0; i < gangs[k].pods; i++)
+			member(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "m%d", i)), "a", "g", gangs[k].cards);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), gangs[k].pods);
+		end(&w);
+	}
+}
+
+/* Nor one pod; and who has a quota of a model has no more of it than that. */
+static void test_cards_of_both_models_within_quotas(void **state)
+{
+	struct rf_sched_quota q[] = { { RF_LIT("cards/h100"), -1, 1, -1, -1 } };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	mixed_cluster(&w);
+	put_pod(&w, "p", "a", 4);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	end(&w);
+	begin(&w);
+	mixed_cluster(&w);
+	put_queue(&w, "a", "", "a", q, 1);
+	group(&w, "a", "g", 3);
+	for (int i = 0; i < 4; i++)
+		member(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "m%d", i)), "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	assert_int_equal(used(&w, "a", "cards/h100"), 1);
+	assert_int_equal(used(&w, "a", "cards/a100"), 2);
+	end(&w);
+}
+
+/* A card that nobody knows counts for every model, as long as a quota speaks of models. */
+static void test_no_queue_speaks_of_models_any_more(void **state)
+{
+	struct rf_sched_quota cards[] = { { RF_LIT("cards"), -1, 4, -1, -1 } };
+	struct rf_sched_quota models[] = { { RF_LIT("cards/h100"), -1, 4, -1, -1 } };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	mixed_cluster(&w);
+	promise(&w, "gone", "a", "lost", "gpu-0");
+	for (int round = 0; round < 2; round++) {
+		decide(&w);
+		assert_int_equal(used(&w, "a", "cards/h100"), 1);
+		assert_int_equal(used(&w, "a", "cards/a100"), 1);
+		if (round == 0)
+			rf_core_del_queue(w.c, RF_LIT("b"), w.now);
+		else
+			put_queue(&w, "b", "", "b", cards, 1);
+		decide(&w);
+		assert_int_equal(used(&w, "a", "cards"), 1);
+		assert_int_equal(used(&w, "a", "cards/h100"), 0);
+		assert_int_equal(used(&w, "a", "cards/a100"), 0);
+		put_queue(&w, "b", "", "b", models, 1);
+	}
+	put_pod(&w, "p", "a", 4);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	end(&w);
+}
+
 /* Quotas of models are for whole cards: they keep no share beside them off a card. */
 static void test_share_beside_cards_of_a_scarce_model(void **state)
 {
@@ -2249,6 +2346,7 @@ static void test_share_beside_cards_of_a_scarce_model(void **state)
 	end(&w);
 }
 
+/* Two of a higher priority do not both count on the one that leaves. */
 static void test_two_plans_two_victims(void **state)
 {
 	struct rf_sched_quota q[] = { { RF_LIT("cards"), 0, 2, -1, -1 } };
@@ -2979,6 +3077,9 @@ int main(void)
 		cmocka_unit_test(test_queue_of_what_runs_is_deleted),
 		cmocka_unit_test(test_guarantee_below_a_parent),
 		cmocka_unit_test(test_gang_within_quotas_of_models),
+		cmocka_unit_test(test_gang_on_cards_of_both_models),
+		cmocka_unit_test(test_cards_of_both_models_within_quotas),
+		cmocka_unit_test(test_no_queue_speaks_of_models_any_more),
 		cmocka_unit_test(test_share_beside_cards_of_a_scarce_model),
 		cmocka_unit_test(test_two_plans_two_victims),
 		cmocka_unit_test(test_what_was_just_started_may_go),

@@ -265,16 +265,16 @@ static bool narrow_apart(void *ctx, size_t member, struct rf_fleet_ask *ask)
 	return true;
 }
 
-static void placed_apart(void *ctx, size_t member, uint32_t node)
+static void placed_apart(void *ctx, size_t member, const struct rf_fleet_place *at)
 {
 	(void)member;
-	((struct apart *)ctx)->on[node]++;
+	((struct apart *)ctx)->on[at->node]++;
 }
 
-static void undone_apart(void *ctx, size_t member, uint32_t node)
+static void undone_apart(void *ctx, size_t member, const struct rf_fleet_place *at)
 {
 	(void)member;
-	((struct apart *)ctx)->on[node]--;
+	((struct apart *)ctx)->on[at->node]--;
 	((struct apart *)ctx)->undone++;
 }
 
