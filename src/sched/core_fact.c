@@ -356,14 +356,14 @@ static void count_slot(const struct rf_core *c, const struct co_slot *s, int64_t
 
 	if (!s->told)
 		return; /* count_held did */
+	cut[s->model] += !s->fixed;
+	if (s->sliced)
+		return; /* it is offered in slices and in no other way */
 	sum[CO_CARDS]++;
 	if (m->resource >= 0)
 		sum[m->resource]++;
-	if (!s->sliced) {
-		sum[CO_BYTES] += s->memory;
-		sum[CO_MILLI] += RF_FLEET_MILLI;
-	}
-	cut[s->model] += !s->fixed;
+	sum[CO_BYTES] += s->memory;
+	sum[CO_MILLI] += RF_FLEET_MILLI;
 }
 
 /* cut: cards that can be cut, by model. */

@@ -2844,6 +2844,30 @@ static void test_gone_card_counts_while_it_is_held(void **state)
 	end(&w);
 }
 
+/* A card in MIG mode is offered in slices and in no other way: it is no card that a guarantee could be met with. */
+static void test_card_in_mig_mode_is_no_whole_card(void **state)
+{
+	struct rf_sched_quota q = { RF_LIT("cards"), 4, -1, 0, -1 };
+	struct rf_sched_device d[7] = { 0 };
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 0);
+	for (size_t i = 0; i < RF_COUNT(d); i++)
+		d[i] = (struct rf_sched_device){ .name = rf_arena_printf(&w.a, "gpu-%zu", i), .model = RF_LIT("NVIDIA H100 80GB HBM3"),
+						 .memory = 80 * GI, .milli = 1000, .sliced = i == 6 };
+	rf_core_put_devices(w.c, RF_LIT("n0"), d, RF_COUNT(d));
+	assert_int_equal(capacity(&w, "cards"), 6);
+	assert_int_equal(capacity(&w, "cards/h100"), 6);
+	put_queue(&w, "a", "", "a", &q, 1);
+	for (int i = 0; i < 4; i++)
+		put_pod(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "b%d", i)), "b", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	end(&w);
+}
+
 /* Entitled to cards, but not of a model that is here: nothing is evicted for it, and nothing leaks. */
 static void test_no_plan_for_a_model_that_is_not_here(void **state)
 {
@@ -3093,6 +3117,7 @@ int main(void)
 		cmocka_unit_test(test_the_rest_of_an_unlike_gang_follows),
 		cmocka_unit_test(test_claim_of_others_is_not_heard),
 		cmocka_unit_test(test_gone_card_counts_while_it_is_held),
+		cmocka_unit_test(test_card_in_mig_mode_is_no_whole_card),
 		cmocka_unit_test(test_no_plan_for_a_model_that_is_not_here),
 		cmocka_unit_test(test_tries_are_bounded),
 		cmocka_unit_test(test_looking_changes_no_order),

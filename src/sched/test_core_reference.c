@@ -568,14 +568,16 @@ static int64_t capacity_of(const struct world *w, enum res r)
 				continue;
 			if (w->nodes[n].forgotten)
 				sum += known_of(&loads[k], r);
+			else if (r >= R_MIG1 && r <= R_MIG7)
+				sum += c->fixed ? 0 : geometry[r - R_MIG1].max;
+			else if (c->sliced)
+				continue; /* it is offered in slices and in no other way */
 			else if (r == R_CARDS || (is_model(r) && c->model == (r == R_A100)))
 				sum++;
-			else if (r == R_BYTES && !c->sliced)
+			else if (r == R_BYTES)
 				sum += card_memory(c);
-			else if (r == R_MILLI && !c->sliced)
+			else if (r == R_MILLI)
 				sum += 1000;
-			else if (r >= R_MIG1 && r <= R_MIG7 && !c->fixed)
-				sum += geometry[r - R_MIG1].max;
 		}
 	}
 	return sum;
