@@ -1479,6 +1479,22 @@ static void a_queue_without_a_limit_tells_none(void **state)
 	assert_int_equal(rf_json_int(rf_json_at(cards, "wanted"), -1), 0);
 }
 
+static void a_queue_tells_of_a_model_as_it_was_written(void **state)
+{
+	struct world *w = *state;
+	const struct rf_json *cards = NULL;
+
+	add_node(w, "n1", 2);
+	add_tenant(w, "red", "{'quota':{'gpus':8},'queue':{'resources':[{'name':'cards/H100','guaranteed':1}]}}");
+	add_pod(w, "red", "p", 1, NULL);
+	run(w);
+	write_queues(w, false);
+	cards = rf_json_item(rf_json_at(get(w, "/apis/ringfence.io/v1alpha1/queues/red"), "status", "resources"), 0);
+	assert_true(rf_str_is(rf_json_str_at(cards, "name"), "cards/H100"));
+	assert_int_equal(rf_json_int(rf_json_at(cards, "used"), -1), 1);
+	assert_int_equal(rf_json_int(rf_json_at(cards, "guaranteed"), -1), 1);
+}
+
 static void a_queue_that_makes_no_sense_says_so_until_it_does(void **state)
 {
 	struct world *w = *state;
@@ -2156,6 +2172,7 @@ int main(void)
 		TEST(gangs_that_cannot_be_written_hold_up_no_other),
 		TEST(a_queue_says_what_waits_and_what_runs),
 		TEST(a_queue_without_a_limit_tells_none),
+		TEST(a_queue_tells_of_a_model_as_it_was_written),
 		TEST(a_queue_that_makes_no_sense_says_so_until_it_does),
 		TEST(past_usage_outlives_the_process),
 		TEST(the_event_log_is_bounded_and_turned_over_once),

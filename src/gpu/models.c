@@ -1,5 +1,7 @@
 #include "gpu/models.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -127,6 +129,22 @@ const struct rf_gpu_model *rf_gpu_model_by_product(const char *product)
 		if (strcmp(models[i].product, product) == 0)
 			return &models[i];
 	return NULL;
+}
+
+const struct rf_gpu_model *rf_gpu_model_named(const char *written, size_t n, char ret_name[64])
+{
+	const struct rf_gpu_model *m = NULL;
+
+	snprintf(ret_name, 64, "%.*s", n < 64 ? (int)n : 63, written);
+	if (n < 64) /* a longer one is none of them */
+		m = rf_gpu_model_by_product(ret_name);
+	if (n < 64 && m == NULL)
+		m = rf_gpu_model_by_key(ret_name);
+	if (m != NULL)
+		snprintf(ret_name, 64, "%s", m->key);
+	for (char *c = ret_name; *c != '\0'; c++)
+		*c = isalnum((unsigned char)*c) || *c == '.' ? (char)tolower((unsigned char)*c) : '-';
+	return m;
 }
 
 const struct rf_mig_profile *rf_gpu_model_mig(const struct rf_gpu_model *m, const char *name)

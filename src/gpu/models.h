@@ -59,6 +59,9 @@ struct rf_gpu_model {
 const struct rf_gpu_model *rf_gpu_model_by_key(const char *key);
 /* By the driver's product name, exact; NULL if unknown. */
 const struct rf_gpu_model *rf_gpu_model_by_product(const char *product);
+/* The one name under which a model is counted, however it is written: "h200" for "H200" and for "NVIDIA H200", and
+ * "acme-9000" for "ACME 9000", of which nothing is known (NULL). At most 63 characters of it. */
+const struct rf_gpu_model *rf_gpu_model_named(const char *written, size_t n, char ret_name[64]);
 /* In order, NULL past the end. */
 const struct rf_gpu_model *rf_gpu_model_at(size_t i);
 /* By profile name ("3g.71gb"); NULL if the model has none of that name. */

@@ -285,15 +285,6 @@ static int64_t add_resource(struct rf_core *c, const char *kind, const char *nam
 	return r;
 }
 
-static void canonical(struct rf_buf *b, struct rf_str s)
-{
-	for (size_t i = 0; i < s.n && b->n < 63; i++) {
-		unsigned char ch = (unsigned char)s.p[i];
-
-		rf_buf_add_c(b, isalnum(ch) || ch == '.' ? (char)tolower(ch) : '-');
-	}
-}
-
 static int find_model(const struct rf_core *c, const char *name)
 {
 	for (size_t i = 0; i < c->n_models; i++) {
@@ -314,7 +305,7 @@ int co_first_model(const struct rf_core *c, uint64_t models)
 	return first;
 }
 
-/* name: canonical. More models than can be counted are counted as the last one. */
+/* name: as rf_gpu_model_named says. More models than can be counted are counted as the last one. */
 static uint8_t add_model(struct rf_core *c, const char *name, const struct rf_gpu_model *gpu)
 {
 	struct co_model *m = &c->models[c->n_models];
@@ -332,21 +323,13 @@ static uint8_t add_model(struct rf_core *c, const char *name, const struct rf_gp
 	return (uint8_t)c->n_models++;
 }
 
-static const struct rf_gpu_model *gpu_of(struct rf_str told)
-{
-	rf_auto_free char *s = co_dup(told);
-	const struct rf_gpu_model *g = rf_gpu_model_by_product(s);
-
-	return g != NULL ? g : rf_gpu_model_by_key(s);
-}
-
 uint8_t co_model(struct rf_core *c, struct rf_str told)
 {
-	const struct rf_gpu_model *g = gpu_of(told);
-	rf_auto(buf) b = RF_BUF_INIT;
+	struct rf_str s = told.n > 0 ? told : RF_LIT("unknown");
+	char name[64];
+	const struct rf_gpu_model *g = rf_gpu_model_named(s.p, s.n, name);
 
-	canonical(&b, g != NULL ? rf_str(g->key) : told.n > 0 ? told : RF_LIT("unknown"));
-	return add_model(c, b.p, g);
+	return add_model(c, name, g);
 }
 
 static bool any_card_has(struct rf_str profile)
@@ -399,17 +382,16 @@ static void name_models(const struct rf_core *c, struct rf_buf *b)
 
 static int resource_of_model(struct rf_core *c, struct rf_str name, int64_t *ret, struct rf_err *err)
 {
-	const struct rf_gpu_model *g = gpu_of(name);
-	rf_auto(buf) b = RF_BUF_INIT, known = RF_BUF_INIT;
-	int m;
+	char counted[64];
+	const struct rf_gpu_model *g = rf_gpu_model_named(name.p, name.n, counted);
+	rf_auto(buf) known = RF_BUF_INIT;
+	int m = find_model(c, counted);
 
-	canonical(&b, g != NULL ? rf_str(g->key) : name);
-	m = find_model(c, b.p);
 	if (m < 0 && g != NULL)
-		m = add_model(c, b.p, g);
-	if (m >= 0 && strcmp(c->models[m].name, b.p) == 0) {
+		m = add_model(c, counted, g);
+	if (m >= 0 && strcmp(c->models[m].name, counted) == 0) {
 		*ret = c->models[m].resource;
-		return *ret >= 0 ? 0 : rf_fail(err, RF_EXHAUSTED, "cards/%s: too many resources are counted", b.p);
+		return *ret >= 0 ? 0 : rf_fail(err, RF_EXHAUSTED, "cards/%s: too many resources are counted", counted);
 	}
 	name_models(c, &known);
 	return rf_fail(err, RF_INVALID, "cards/%.*s: no card of that model is known (known: %s); use one of these", (int)RF_MIN(name.n, 63),
@@ -440,6 +422,14 @@ int co_resource(struct rf_core *c, struct rf_str name, int64_t *ret, struct rf_e
 
 int64_t rf_core_resource(const struct rf_core *c, struct rf_str name)
 {
+	char counted[64];
+	int m;
+
+	if (rf_str_starts(name, RF_LIT("cards/"))) {
+		(void)rf_gpu_model_named(name.p + 6, name.n - 6, counted);
+		m = find_model(c, counted);
+		return m >= 0 ? c->models[m].resource : -1;
+	}
 	for (size_t i = 0; i < c->resources.n; i++) {
 		if (rf_str_is(name, c->resources.at[i]))
 			return (int64_t)i;

@@ -123,7 +123,7 @@ int64_t rf_core_position(struct rf_core *c, struct rf_str uid);
 int64_t rf_core_ending(const struct rf_core *c, struct rf_str ns, struct rf_str group);
 struct rf_queues *rf_core_queues(struct rf_core *c);
 struct rf_fleet *rf_core_fleet(struct rf_core *c);
-/* Resource of the queues by name; -1: not known. */
+/* Resource of the queues by name, a card model however it is written; -1: not known. */
 int64_t rf_core_resource(const struct rf_core *c, struct rf_str name);
 
 /* Moves that would free whole cards, from card to card of a node or to another node, and then such that make room for a

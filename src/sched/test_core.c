@@ -1594,7 +1594,9 @@ static void test_queue_of_a_model(void **state)
 		h100 += w.d[i].verdict == RF_CORE_BIND && rf_str_is(w.d[i].node, "n0");
 	assert_int_equal(h100, 1);
 	assert_int_equal(used(&w, "a", "cards/h100"), 1);
+	assert_int_equal(used(&w, "a", "cards/H100"), 1); /* as people write it */
 	assert_int_equal(used(&w, "a", "cards/a100"), 2);
+	assert_int_equal(rf_core_resource(w.c, RF_LIT("cards/acme-9000")), -1);
 	end(&w);
 }
 

@@ -1,6 +1,8 @@
 /* What a Queue says of resources, as a Tenant's spec.queue and the Queue object both write it. */
 #include "tenant/tenant.h"
 
+#include "gpu/models.h"
+
 #define AMOUNT_MAX (INT64_C(1) << 52) /* bytes of shares; far past any count */
 
 static int bad(struct rf_err *err, const char *path, size_t i, const char *field, const char *what)
@@ -34,6 +36,18 @@ bool rf_queue_resource_known(struct rf_str name)
 	if (rf_str_starts(name, RF_LIT("cards/")))
 		return is_word(rf_str_skip(name, 6));
 	return rf_str_starts(name, RF_LIT("mig/")) && is_word(rf_str_skip(name, 4));
+}
+
+/* A card model may be written in several ways. */
+static bool is_same_model(struct rf_str a, struct rf_str b)
+{
+	char x[64], y[64];
+
+	if (!rf_str_starts(a, RF_LIT("cards/")) || !rf_str_starts(b, RF_LIT("cards/")))
+		return false;
+	(void)rf_gpu_model_named(a.p + 6, a.n - 6, x);
+	(void)rf_gpu_model_named(b.p + 6, b.n - 6, y);
+	return strcmp(x, y) == 0;
 }
 
 static int read_one(const struct rf_json *v, const char *path, size_t i, const char *field,
@@ -114,6 +128,9 @@ int rf_queue_amounts_read(struct rf_arena *a, const struct rf_json *list, const 
 		for (size_t k = 0; k < i; k++) {
 			if (rf_str_eq(all[k].name, all[i].name))
 				return bad(err, path, i, "name", "is there twice");
+			if (is_same_model(all[k].name, all[i].name))
+				return rf_fail(err, RF_INVALID, "%s[%zu].name: %.*s is the same model as %.*s in [%zu]; leave one of them",
+					       path, i, RF_STR(all[i].name), RF_STR(all[k].name), k);
 		}
 		if (read_amount(o, path, i, &all[i], err) < 0)
 			return -RF_INVALID;

@@ -105,6 +105,9 @@ static void a_tenant_that_is_wrong_is_refused_with_the_field(void **state)
 		  "share-milli, mig/<profile>, cpu, memory or pods" },
 		{ "{'queue':{'resources':[{'name':'cpu'},{'name':'cpu'}]}}",
 		  "tenant team-a: spec.queue.resources[1].name: is there twice" },
+		{ "{'queue':{'resources':[{'name':'cards/H200'},{'name':'cards'},{'name':'cards/h200'}]}}",
+		  "tenant team-a: spec.queue.resources[2].name: cards/h200 is the same model as cards/H200 in [0]; "
+		  "leave one of them" },
 		{ "{'queue':{'resources':[{'name':'cpu','limit':1,'guaranteed':2}]}}",
 		  "tenant team-a: spec.queue.resources[0].guaranteed: must not be more than limit" },
 		{ "{'queue':{'resources':[{'name':'cpu','lending':1}]}}",
