@@ -101,6 +101,8 @@ static int admit(struct rf_req *r, const struct rf_kind *k, const struct rf_json
 		return rf_admit_rbac(r, k, old, o, err);
 	if (rf_kind_is(k, "resourceclaims"))
 		return rf_admit_claim(r, old, o, err);
+	if (rf_kind_is(k, "priorityclasses"))
+		return rf_admit_priority_class(r, o, err);
 	return 0;
 }
 
@@ -109,7 +111,7 @@ int rf_admit_create(struct rf_req *r, const struct rf_kind *k, struct rf_json *o
 {
 	if (namespace_lives(r, k, err) < 0)
 		return -err->code;
-	if (admit(r, k, NULL, o, err) < 0 ||
+	if ((rf_kind_is(k, "pods") && rf_admit_priority(r, o, err) < 0) || admit(r, k, NULL, o, err) < 0 ||
 	    (rf_kind_is(k, "pods") && rf_admit_pod(r, o, err) < 0) ||
 	    rf_quota_check(r->api, r->a, k, o, err) < 0)
 		return refuse(k, o, r->a, err);

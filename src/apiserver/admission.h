@@ -17,6 +17,10 @@ int rf_admit_delete(struct rf_req *r, const struct rf_kind *k, const struct rf_j
 int rf_admit_foreign(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
 
 /* The parts, each in its own file. */
+/* A new pod's spec.priority and preemptionPolicy, which are its class's; one that its author wrote and that differs is
+ * refused. */
+int rf_admit_priority(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
+int rf_admit_priority_class(struct rf_req *r, const struct rf_json *o, struct rf_err *err);
 int rf_admit_pod(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
 int rf_admit_rbac(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 		  const struct rf_json *o, struct rf_err *err);

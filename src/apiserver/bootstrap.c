@@ -1,8 +1,9 @@
-/* What exists from the start: system namespaces, and roles that say what ringfence's own processes, and
- * tenants, may do. Roles are set back to what is written here at every start. */
+/* What exists from the start: system namespaces, Kubernetes' own PriorityClasses, and roles that say what
+ * ringfence's own processes, and tenants, may do. Roles are set back to what is written here at every start. */
 #include "apiserver/meta.h"
 #include "apiserver/defaults.h"
 #include "apiserver/server.h"
+#include "apiserver/validate.h"
 #include "apiserver/write.h"
 
 static const char *const NAMESPACES[] = { "default", "kube-system", "kube-node-lease",
@@ -58,7 +59,8 @@ static const struct {
 		  "[" RULE("'authorization.k8s.io'",
 			   "'selfsubjectaccessreviews','selfsubjectrulesreviews'",
 			   "'create'") "," RULE("'authentication.k8s.io'", "'selfsubjectreviews'",
-						"'create'") "]" },
+						"'create'") ","
+		      RULE("'scheduling.k8s.io'", "'priorityclasses'", READ) "]" },
 		{ "system:node",
 		  "[" RULE("''", "'pods','namespaces'", READ) "," RULE(
 			  "''", "'secrets','configmaps','serviceaccounts'",
@@ -196,6 +198,21 @@ static int bindings(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
 	return 0;
 }
 
+static int priority_classes(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
+{
+	for (size_t i = 0; i < RF_COUNT(rf_system_classes); i++) {
+		struct rf_json *o = rf_json_make(
+			a,
+			"{'kind':'PriorityClass','apiVersion':'scheduling.k8s.io/v1','metadata':{'name':%s},"
+			"'value':%D,'description':%s}",
+			rf_system_classes[i].name, rf_system_classes[i].value, rf_system_classes[i].description);
+
+		if (ensure(api, a, "priorityclasses", o, NULL, err) < 0)
+			return -err->code;
+	}
+	return 0;
+}
+
 /* Past usage of the queues, which control keeps over restarts; no other ConfigMap is its business. */
 static int ledger(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
 {
@@ -224,7 +241,7 @@ int rf_bootstrap(struct rf_api *api, struct rf_err *err)
 	if (rf_write_begin(api, err) < 0)
 		return -err->code;
 	if (namespaces(api, &a, err) < 0 || roles(api, &a, err) < 0 || bindings(api, &a, err) < 0 ||
-	    ledger(api, &a, err) < 0) {
+	    priority_classes(api, &a, err) < 0 || ledger(api, &a, err) < 0) {
 		rf_write_rollback(api);
 		return rf_wrap(err, "create the system objects");
 	}

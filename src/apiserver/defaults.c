@@ -152,6 +152,13 @@ static void default_binding(struct rf_arena *a, struct rf_json *o)
 	}
 }
 
+static void default_priority_class(struct rf_arena *a, struct rf_json *o)
+{
+	if (rf_json_at(o, "value") == NULL)
+		rf_json_set_int(a, o, "value", 0);
+	or_str(a, o, "preemptionPolicy", "PreemptLowerPriority");
+}
+
 /* What Gatekeeper says once a template's kind is there; scripts wait for it. */
 static void new_template(struct rf_arena *a, struct rf_json *o)
 {
@@ -173,6 +180,8 @@ void rf_default(struct rf_arena *a, const struct rf_kind *k, struct rf_json *o)
 		default_secret(a, o);
 	else if (rf_kind_is(k, "rolebindings") || rf_kind_is(k, "clusterrolebindings"))
 		default_binding(a, o);
+	else if (rf_kind_is(k, "priorityclasses"))
+		default_priority_class(a, o);
 	else if (rf_kind_is(k, "roles") || rf_kind_is(k, "clusterroles"))
 		if (rf_json_at(o, "rules") == NULL)
 			rf_json_set(a, o, RF_LIT("rules"), rf_json_array(a));

@@ -40,6 +40,8 @@ const struct rf_kind rf_kinds[] = {
 	  "DeviceClass" },
 	{ "policy", "v1", "poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget", "pdb", "",
 	  true, true, "status", "PodDisruptionBudget" },
+	{ "scheduling.k8s.io", "v1", "priorityclasses", "priorityclass", "PriorityClass", "pc", "", false,
+	  true, "", "PriorityClass" },
 	{ RINGFENCE, "tenants", "tenant", "Tenant", "", "ringfence", false, true, "status", NULL },
 	{ RINGFENCE, "queues", "queue", "Queue", "", "ringfence", false, true, "status", NULL },
 	{ RINGFENCE, "gpupools", "gpupool", "GPUPool", "", "ringfence", false, true, "status",

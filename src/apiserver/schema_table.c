@@ -495,6 +495,9 @@ const struct rf_schema_type rf_schema_table[] = {
 	  "1 uid s|2 resourceVersion s" },
 	{ "PreferredSchedulingTerm",
 	  "1 weight i|2 preference NodeSelectorTerm" },
+	{ "PriorityClass",
+	  "1 metadata ObjectMeta|2 value i|3 globalDefault b|4 description s|"
+	  "5 preemptionPolicy s" },
 	{ "Probe",
 	  "1 handler ^ProbeHandler|2 initialDelaySeconds i|3 timeoutSeconds i|"
 	  "4 periodSeconds i|5 successThreshold i|6 failureThreshold i|"

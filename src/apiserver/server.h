@@ -15,7 +15,7 @@ void rf_api_close_watches(struct rf_api *api);
 /* Once a second: watches that end, history and events that are old. */
 void rf_api_tick(struct rf_api *api);
 
-/* Namespaces, roles and bindings that must exist; in bootstrap.c. */
+/* Namespaces, PriorityClasses, roles and bindings that must exist; in bootstrap.c. */
 int rf_bootstrap(struct rf_api *api, struct rf_err *err);
 
 #endif

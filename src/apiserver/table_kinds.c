@@ -422,6 +422,18 @@ static const struct rf_table_column BUDGET[] = { { "Min Available", "string", 0 
 						 { "Allowed Disruptions", "string", 0 },
 						 { "Age", "string", 0 } };
 
+static void priority_class_cells(struct rf_table_cells *c)
+{
+	rf_cell(c, number_or(c->a, rf_json_at(c->o, "value"), "0"));
+	rf_cell(c, rf_json_is_true(rf_json_at(c->o, "globalDefault")) ? RF_LIT("true") : RF_LIT("false"));
+	rf_cell_age(c);
+	rf_cell(c, rf_json_str_at(c->o, "preemptionPolicy"));
+}
+static const struct rf_table_column PRIORITY_CLASS[] = { { "Value", "string", 0 },
+							 { "Global-Default", "string", 0 },
+							 { "Age", "string", 0 },
+							 { "PreemptionPolicy", "string", 0 } };
+
 static void constraint_cells(struct rf_table_cells *c)
 {
 	struct rf_str action = rf_json_str_at(c->o, "spec", "enforcementAction");
@@ -456,6 +468,7 @@ static const struct rf_table_kind KINDS[] = {
 	{ "queues", QUEUE, RF_COUNT(QUEUE), queue_cells, false },
 	{ "podgroups", GROUP, RF_COUNT(GROUP), group_cells, false },
 	{ "poddisruptionbudgets", BUDGET, RF_COUNT(BUDGET), budget_cells, false },
+	{ "priorityclasses", PRIORITY_CLASS, RF_COUNT(PRIORITY_CLASS), priority_class_cells, false },
 };
 static const struct rf_table_kind OTHER = { "", AGE, RF_COUNT(AGE), age_cells, false };
 

@@ -258,6 +258,62 @@ static int validate_budget(struct rf_arena *a, const struct rf_json *old, const 
 	return rf_budget_validate(a, o, err);
 }
 
+const struct rf_system_class rf_system_classes[2] = {
+	{ "system-cluster-critical", 2000000000,
+	  "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary." },
+	{ "system-node-critical", 2000001000,
+	  "Used for system critical pods that must not be moved from their current node." },
+};
+
+#define USER_PRIORITY_MAX 1000000000
+
+static int check_system_class(const struct rf_json *o, struct rf_err *err)
+{
+	struct rf_str name = rf_json_str_at(o, "metadata", "name");
+
+	for (size_t i = 0; i < RF_COUNT(rf_system_classes); i++)
+		if (rf_str_is(name, rf_system_classes[i].name) &&
+		    rf_json_int(rf_json_at(o, "value"), 0) == rf_system_classes[i].value &&
+		    !rf_json_is_true(rf_json_at(o, "globalDefault")))
+			return 0;
+	return rf_fail(err, RF_INVALID,
+		       "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for "
+		       "system use only");
+}
+
+static int check_value(const struct rf_json *o, struct rf_err *err)
+{
+	int64_t value = rf_json_int(rf_json_at(o, "value"), 0);
+
+	if (rf_str_starts(rf_json_str_at(o, "metadata", "name"), RF_LIT("system-")))
+		return check_system_class(o, err);
+	if (value > USER_PRIORITY_MAX)
+		return rf_fail(err, RF_INVALID,
+			       "value: Forbidden: maximum allowed value of a user defined priority is %d",
+			       USER_PRIORITY_MAX);
+	if (value < INT32_MIN)
+		return rf_fail(err, RF_INVALID, "value: Invalid value: %lld: must be greater than or equal to %d",
+			       (long long)value, INT32_MIN);
+	return 0;
+}
+
+static int validate_priority_class(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
+				   struct rf_err *err)
+{
+	struct rf_str policy = rf_json_str_at(o, "preemptionPolicy");
+
+	if (!rf_word_in("PreemptLowerPriority Never", policy))
+		return rf_fail(err, RF_INVALID,
+			       "preemptionPolicy: Unsupported value: \"%.*s\": supported values: "
+			       "\"Never\", \"PreemptLowerPriority\"",
+			       RF_STR(policy));
+	if (old != NULL && rf_json_int(rf_json_at(o, "value"), 0) != rf_json_int(rf_json_at(old, "value"), 0))
+		return rf_fail(err, RF_INVALID, "value: Forbidden: may not be changed in an update.");
+	if (same(old, o, "preemptionPolicy", err) < 0)
+		return -err->code;
+	return check_value(o, err);
+}
+
 static int validate_event(struct rf_arena *a, const struct rf_json *old, const struct rf_json *o,
 			  struct rf_err *err)
 {
@@ -301,6 +357,7 @@ static const struct {
 	{ "gpupools", validate_gpupool },
 	{ "podgroups", validate_podgroup },
 	{ "poddisruptionbudgets", validate_budget },
+	{ "priorityclasses", validate_priority_class },
 	{ "events", validate_event },
 };
 

@@ -10,6 +10,18 @@
 
 #define PATCH_LIST_MAX 512
 
+/* The server wrote these; who sends the pod back as its author wrote it means no change. */
+static void keep_priority(struct rf_arena *a, const struct rf_json *old, struct rf_json *pod)
+{
+	static const char *const KEPT[] = { "priority", "preemptionPolicy" };
+	const struct rf_json *was = rf_json_at(old, "spec");
+	struct rf_json *is = rf_json_ensure(a, pod, "spec");
+
+	for (size_t i = 0; i < RF_COUNT(KEPT); i++)
+		if (rf_json_at(is, KEPT[i]) == NULL && rf_json_at(was, KEPT[i]) != NULL)
+			rf_json_set(a, is, rf_str(KEPT[i]), rf_json_at(was, KEPT[i]));
+}
+
 /* PUT of the object leaves status alone; PUT of status leaves everything else alone. */
 static struct rf_json *combine(struct rf_req *r, const struct rf_json *old, struct rf_json *sent)
 {
@@ -26,6 +38,8 @@ static struct rf_json *combine(struct rf_req *r, const struct rf_json *old, stru
 	/* A namespace's own finalizers are the server's. */
 	if (rf_kind_is(k, "namespaces"))
 		rf_json_set(r->a, sent, RF_LIT("spec"), rf_json_at(old, "spec"));
+	if (rf_kind_is(k, "pods"))
+		keep_priority(r->a, old, sent);
 	return sent;
 }
 
