@@ -162,6 +162,40 @@ since 23 expect "wait --for=delete" '' k wait --for=delete pod/r1 --timeout=5s
 expect "delete by label" 'pod "p1" deleted' k delete pods -l app=x
 expect "events can be listed" 'No resources found' k get events
 
+class='{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10, description: what can wait}'
+expect "priority classes are a kind of the cluster" 'priorityclasses +pc +scheduling.k8s.io/v1 +false +PriorityClass' k api-resources
+expect "Kubernetes' own are there, with the columns people know" 'system-node-critical +2000001000 +false' k get pc
+expect "create a priority class" 'priorityclass.scheduling.k8s.io/high created' \
+	k create priorityclass high --value=1000 --global-default=true
+expect "apply one" 'priorityclass.scheduling.k8s.io/low created' apply "$class"
+expect "apply it again" 'priorityclass.scheduling.k8s.io/low unchanged' apply "$class"
+expect "its description may change" 'configured' apply "${class/can wait/must wait}"
+refuse "its value may not" 'value: Forbidden: may not be changed in an update' apply "${class/-10/10}"
+refuse "a value has a bound" 'maximum allowed value of a user defined priority is 1000000000' \
+	k create priorityclass top --value=1000000001
+refuse "system- is reserved" 'reserved for system use only' k create priorityclass system-mine --value=5
+refuse "there is one default" 'PriorityClass high is already marked as default' \
+	k create priorityclass two --value=5 --global-default=true
+refuse "a pod's class must be there" 'pods "p1" is forbidden: no PriorityClass with name none was found' \
+	apply "${pod/containers:/priorityClassName: none, containers:}"
+refuse "its number is the class's" 'the integer value of priority \(5\) must not be provided in pod spec' \
+	apply "${pod/containers:/priority: 5, containers:}"
+expect "a pod names its class" 'pod/p1 created' apply "${pod/containers:/priorityClassName: low, containers:}"
+expect "and is applied again as it is" 'pod/p1 unchanged' apply "${pod/containers:/priorityClassName: low, containers:}"
+expect "describe shows both" 'Priority: +-10' k describe pod p1
+k get pod p1 -o json | sed '/"priority": -10/d; /"preemptionPolicy"/d' >"$DIR/p1.json"
+expect "replace without what the server wrote changes nothing" 'pod/p1 replaced' k replace -f "$DIR/p1.json"
+k delete pod p1 >/dev/null
+apply "$pod" >/dev/null 2>&1
+expect "without one it has the default" '^high 1000 PreemptLowerPriority$' \
+	k get pod p1 -o 'jsonpath={.spec.priorityClassName} {.spec.priority} {.spec.preemptionPolicy}{"\n"}'
+k delete pod p1 >/dev/null
+since 27 expect "explain knows a class's fields" 'globalDefault' k explain priorityclass
+expect "a class that nobody evicts for is taken, with a warning" 'Warning: preemptionPolicy Never' \
+	k create priorityclass calm --value=3 --preemption-policy=Never
+expect "describe a class" 'GlobalDefault: +true' k describe priorityclass high
+expect "delete them" 'priorityclass.scheduling.k8s.io "low" deleted' k delete priorityclass high low calm
+
 expect "a Tenant is applied" 'tenant.ringfence.io/blue created' \
 	apply '{apiVersion: ringfence.io/v1alpha1, kind: Tenant, metadata: {name: blue}, spec: {isolation: share, quota: {gpus: 2}}}'
 expect "and changed" 'tenant.ringfence.io/blue configured' \
