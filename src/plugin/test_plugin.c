@@ -438,17 +438,23 @@ static void prepare_and_unprepare_can_be_repeated(void **state RF_UNUSED)
 static void a_pod_says_how_it_shares_time(void **state RF_UNUSED)
 {
 	static const struct {
-		int64_t said;
+		const char *class;
+		int64_t value;
 		int32_t means;
-	} priorities[] = { { 1000, 30 }, { 1000000000, 90 }, { -5, -9 }, { 1, 3 } };
+	} priorities[] = { { "high", 1000, 30 }, { "most", 1000000000, 90 }, { "low", -5, -9 }, { "next", 1, 3 } };
+	static const struct rf_kube_res classes = { "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false };
 
 	for (size_t i = 0; i < RF_COUNT(priorities); i++) {
+		create_at(&classes, "", "", NULL,
+			  rf_json_make(&t.arena, "{'metadata':{'name':%s},'value':%D}", priorities[i].class,
+				       priorities[i].value),
+			  NULL);
 		pod_bursts = true;
-		pod_priority = priorities[i].said;
+		pod_class = priorities[i].class;
 		struct rf_json *pod = place("eager", &SHARE("gpu-0", "1Gi"), 1), *whole;
 		struct rf_fence_limits limits;
 
-		pod_priority = 0;
+		pod_class = "";
 		whole = place("whole", &DRA_WHOLE("gpu-1"), 1);
 		pod_bursts = false;
 		prepare(pod);

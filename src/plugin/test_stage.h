@@ -381,7 +381,7 @@ static inline void create_at(const struct rf_kube_res *res, const char *ns, cons
 
 /* Of the pods that are made from now on. */
 static bool pod_bursts;
-static int64_t pod_priority;
+static const char *pod_class = ""; /* a PriorityClass */
 
 static inline struct rf_json *make_pod(const char *name, const struct box *boxes, size_t n)
 {
@@ -404,10 +404,10 @@ static inline struct rf_json *make_pod(const char *name, const struct box *boxes
 	create_at(&RF_PODS, "team-a", "", NULL,
 		  rf_json_make(&t.arena,
 			       "{'metadata':{'name':%s,'annotations':{'ringfence.io/burst':%s}},"
-			       "'spec':{'priority':%D,'volumes':[{'name':'v','emptyDir':{}}],"
+			       "'spec':{'priorityClassName':%s,'volumes':[{'name':'v','emptyDir':{}}],"
 			       "'securityContext':{'runAsNonRoot':true,'seccompProfile':{'type':"
 			       "'RuntimeDefault'}},'containers':%j}}",
-			       name, burst, pod_priority, containers),
+			       name, burst, pod_class, containers),
 		  &pod);
 	return pod;
 }
