@@ -53,6 +53,14 @@ static struct co_flight *flight_of(struct rf_core *c, const struct co_queue *q, 
 	return NULL;
 }
 
+/* Models only where quotas speak of them: else they may not be in the books (co_spec). */
+static void charge_judged(struct rf_core *c, const struct co_pod *p, struct co_charge *ret)
+{
+	co_charge_held(c, p, ret);
+	if (c->model_quotas == 0)
+		co_leave_out_models(c, ret);
+}
+
 /* What may still fail must not make a queue look as if it were over its guarantee. */
 static void count_flight(struct rf_core *c)
 {
@@ -61,7 +69,7 @@ static void count_flight(struct rf_core *c)
 	for (size_t i = 0; i < c->flight.n; i++) {
 		struct co_charge ch = { .n = 0 };
 
-		co_charge_held(c, c->flight.at[i], &ch);
+		charge_judged(c, c->flight.at[i], &ch);
 		for (struct co_queue *q = c->flight.at[i]->work != NULL ? c->flight.at[i]->work->queue : NULL; q != NULL;
 		     q = parent_of(c, q)) {
 			for (size_t k = 0; k < ch.n; k++) {
@@ -103,7 +111,7 @@ static bool shielded(void *ctx, const struct rf_workload *rw)
 	rf_workload_view(rw, &v);
 	w = v.user;
 	for (const struct co_pod *p = w->first; p != NULL; p = v.members == (int64_t)w->n ? NULL : p->work_next)
-		co_charge_held(c, p, &ch);
+		charge_judged(c, p, &ch);
 	for (const struct co_queue *q = w->queue; q != NULL && q->at != NULL; q = parent_of(c, q)) {
 		if (over_by_flight(c, q, &ch))
 			return true;

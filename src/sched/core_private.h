@@ -529,6 +529,7 @@ struct co_charge {
 void co_charge_add(struct co_charge *ch, int64_t resource, int64_t amount);
 void co_charge_pod(struct rf_core *c, const struct co_pod *p, struct co_charge *ret); /* as it waits */
 void co_charge_held(struct rf_core *c, const struct co_pod *p, struct co_charge *ret); /* as it is seated */
+void co_leave_out_models(const struct rf_core *c, struct co_charge *ch);
 uint64_t co_charge_shape(const struct co_charge *ch, bool held, uint64_t salt);
 struct co_queue *co_queue_of(struct rf_core *c, const struct co_pod *p, bool *ret_bad);
 /* A work of these pods (linked by work_next), which waits; NULL: the queues refuse it (err). */

@@ -108,31 +108,24 @@ static void limit_slices(const struct rf_core *c, struct quotas *ret)
 	}
 }
 
-static bool holds_untold(const struct co_claim *k)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < k->n; i++)
-		any = any || (k->grants[i].whole && k->grants[i].slot < k->node->n_slots && !k->node->slots[k->grants[i].slot].told);
-	return any;
-}
-
-/* A card of which nobody has told is charged to every model while quotas speak of any, and counts so. */
-static void recharge_untold(struct rf_core *c)
+/* While quotas speak of models a card of which nobody has told is charged to each of them, and counts so; and members of a
+ * gang with cards of several are unlike each other (co_spec). */
+static void recharge_models(struct rf_core *c)
 {
 	c->capacity_stale = true;
-	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
-		for (struct co_claim *k = ((struct co_node *)m->value)->claims_here; k != NULL; k = k->node_next) {
-			if (!holds_untold(k))
-				continue;
-			if (k->pod != NULL && k->pod->held_for == k) {
-				k->pod->respec = true;
-				co_mark(c, k->pod);
-			} else {
-				k->reown = true;
-				co_mark_claim(c, k);
-			}
-		}
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->pods, m)) != NULL;) {
+		struct co_pod *p = m->value;
+
+		if (p->work == NULL || !p->work->running || p->work->first != p)
+			continue;
+		p->respec = true;
+		co_mark(c, p);
+	}
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->claims, m)) != NULL;) {
+		struct co_claim *k = m->value;
+
+		if (k->work != NULL)
+			co_work_run(c, k->work);
 	}
 }
 
@@ -144,7 +137,7 @@ static void note_models(struct rf_core *c, struct co_queue *q, bool models)
 	c->model_quotas -= q->models;
 	q->models = models;
 	if (any != (c->model_quotas > 0))
-		recharge_untold(c);
+		recharge_models(c);
 }
 
 static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)

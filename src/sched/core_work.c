@@ -234,38 +234,70 @@ static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 	s->run_limit_ms = g != NULL && g->run_limit > 0 ? g->run_limit : p->run_limit;
 }
 
-/* Of those that have a seat. Members whose cards are alike are a gang that can shrink; others are one. */
+void co_leave_out_models(const struct rf_core *c, struct co_charge *ch)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ch->n; i++) {
+		bool model = false;
+
+		for (size_t m = 0; m < c->n_models; m++)
+			model = model || c->models[m].resource == ch->ask[i].resource;
+		if (!model)
+			ch->ask[n++] = ch->ask[i];
+	}
+	ch->n = n;
+}
+
+/* What each of those with a seat is charged; false: not all the same. */
+static bool charge_each(struct rf_core *c, const struct co_work *w, bool models, struct co_charge *ret, size_t *ret_n)
+{
+	bool alike = true;
+
+	*ret_n = 0;
+	for (const struct co_pod *p = w->first; p != NULL && alike; p = p->work_next) {
+		struct co_charge one = { .n = 0 };
+
+		if (p->seat == NULL)
+			continue;
+		co_charge_held(c, p, &one);
+		if (!models)
+			co_leave_out_models(c, &one);
+		sort(&one);
+		if ((*ret_n)++ == 0)
+			*ret = one;
+		else
+			alike = same_charge(&one, ret);
+	}
+	return alike;
+}
+
+static void charge_all(struct rf_core *c, const struct co_work *w, struct co_charge *ret)
+{
+	*ret = (struct co_charge){ .n = 0 };
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (p->seat != NULL)
+			co_charge_held(c, p, ret);
+	}
+	sort(ret);
+}
+
+/* Of those that have a seat. Members whose cards are alike are a gang that can shrink; others are one. Of which models the cards
+ * are makes no difference where no quota speaks of models. */
 void co_spec(struct rf_core *c, const struct co_work *w, struct co_charge *ch, struct rf_workload_spec *ret)
 {
-	struct co_charge one = { .n = 0 };
-	bool alike = true;
 	size_t n = 0;
 
 	fill_spec(w, ret);
 	*ch = (struct co_charge){ .n = 0 };
 	if (w->claim != NULL) {
 		charge_claim(c, w->claim, ch);
-	} else {
-		for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
-			if (p->seat == NULL)
-				continue;
-			one.n = 0;
-			co_charge_held(c, p, &one);
-			sort(&one);
-			if (n++ == 0)
-				*ch = one;
-			else
-				alike = alike && same_charge(&one, ch);
-		}
-		if (!alike)
-			ch->n = 0;
-		for (const struct co_pod *p = w->first; p != NULL && !alike; p = p->work_next) {
-			if (p->seat != NULL)
-				co_charge_held(c, p, ch);
-		}
+		sort(ch);
+	} else if (!charge_each(c, w, true, ch, &n) && (c->model_quotas > 0 || !charge_each(c, w, false, ch, &n))) {
+		charge_all(c, w, ch);
+		n = 1;
 	}
-	sort(ch);
-	if (alike && n > 1) {
+	if (n > 1) {
 		ret->size = (int64_t)n;
 		ret->min = w->group != NULL ? RF_MAX(RF_MIN(w->group->min, ret->size), 1) : 1; /* its PodGroup may be gone */
 	}

@@ -716,6 +716,31 @@ static void test_member_of_an_unlike_gang_leaves(void **state)
 	end(w);
 }
 
+/* Four cards of two models, one of which is enough: the gang keeps its minimum, and more. */
+static void test_gang_on_two_models_shrinks(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p;
+
+	(void)state;
+	for (int k = 2; k < 4; k++)
+		w->nodes[0].cards[k].model = 1;
+	world_tell_node(w, 0);
+	guarantee(w, BOLT, R_CARDS, 2);
+	gang(w, ACME, 2);
+	for (int i = 0; i < 4; i++)
+		(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	assert_int_equal(running(w), 4);
+	p = submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(running(w), 3);
+	end(w);
+}
+
 /* A gang counts as much as its most important member, whichever came first: none preempts its own. */
 static void test_priority_of_a_gang(void **state)
 {
@@ -1824,6 +1849,7 @@ int main(void)
 		cmocka_unit_test(test_gang_was_one_again),
 		cmocka_unit_test(test_decided_on_a_node_that_goes),
 		cmocka_unit_test(test_member_of_an_unlike_gang_leaves),
+		cmocka_unit_test(test_gang_on_two_models_shrinks),
 		cmocka_unit_test(test_priority_of_a_gang),
 		cmocka_unit_test(test_unlike_gang_comes_back_in_parts),
 		cmocka_unit_test(test_late_member_of_an_unlike_gang),
