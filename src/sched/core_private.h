@@ -101,7 +101,7 @@ struct co_queue { /* a queue as it was put; the tree has what holds */
 	bool put;   /* by rf_core_put_queue */
 	bool own;   /* a tenant has that name: it is its own, as its quota says unless it was put */
 	bool holds; /* it is in the tree as it should be */
-	bool models; /* as it is in the tree it speaks of models */
+	bool models; /* it was put with quotas of models */
 	struct rf_queue *at; /* in the tree, perhaps as it was once; NULL: not there */
 	size_t n_works;
 	int64_t vain, plan_after; /* plans in vain since there was one, where many wait; not before */
@@ -393,7 +393,7 @@ struct rf_core {
 	RF_VEC(struct co_claim *) dirty_claims;
 	RF_VEC(struct co_group *) dirty_groups;
 	bool capacity_stale, queues_pending, limbo_stale;
-	size_t model_quotas; /* queues that speak of a model, as they hold */
+	size_t model_quotas; /* queues that speak of a model */
 	uint64_t freed;	   /* resources of which more may be free: for rf_queues_changed; CO_NEIGHBOURS */
 	RF_VEC(struct co_work *) limbo;
 

@@ -46,7 +46,6 @@ static int64_t or_any(int64_t v)
 struct quotas {
 	struct rf_queue_quota at[RF_QUEUE_RES_MAX];
 	size_t n;
-	bool models; /* some are of a model */
 };
 
 static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct quotas *ret, struct rf_err *err)
@@ -59,7 +58,6 @@ static int read_quotas(struct rf_core *c, const struct rf_sched_queue *v, struct
 
 		if (co_resource(c, o->resource, &r, err) < 0)
 			return rf_wrap(err, "queue %.*s", RF_STR(v->name));
-		ret->models = ret->models || rf_str_starts(o->resource, RF_LIT("cards/"));
 		ret->at[ret->n++] = (struct rf_queue_quota){ .resource = r,
 							     .guaranteed = RF_MAX(o->guaranteed, -1),
 							     .limit = or_any(o->limit),
@@ -108,38 +106,6 @@ static void limit_slices(const struct rf_core *c, struct quotas *ret)
 	}
 }
 
-/* While quotas speak of models a card of which nobody has told is charged to each of them, and counts so; and members of a
- * gang with cards of several are unlike each other (co_spec). */
-static void recharge_models(struct rf_core *c)
-{
-	c->capacity_stale = true;
-	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->pods, m)) != NULL;) {
-		struct co_pod *p = m->value;
-
-		if (p->work == NULL || !p->work->running || p->work->first != p)
-			continue;
-		p->respec = true;
-		co_mark(c, p);
-	}
-	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->claims, m)) != NULL;) {
-		struct co_claim *k = m->value;
-
-		if (k->work != NULL)
-			co_work_run(c, k->work);
-	}
-}
-
-static void note_models(struct rf_core *c, struct co_queue *q, bool models)
-{
-	bool any = c->model_quotas > 0;
-
-	c->model_quotas += models;
-	c->model_quotas -= q->models;
-	q->models = models;
-	if (any != (c->model_quotas > 0))
-		recharge_models(c);
-}
-
 static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 {
 	struct co_tenant *t = rf_map_get(&c->tenants, rf_str(q->name));
@@ -163,7 +129,6 @@ static int apply(struct rf_core *c, struct co_queue *q, struct rf_err *err)
 		return -err->code;
 	q->at = rf_queues_find(c->queues, rf_str(q->name));
 	q->holds = true;
-	note_models(c, q, quotas.models);
 	c->limbo_stale = true;
 	c->freed = ~UINT64_C(0);  /* who was refused for want of room on a model may have it now */
 	c->queues_pending = true; /* others may have waited for it */
@@ -202,7 +167,6 @@ static bool settle_queue(struct rf_core *c, struct co_queue *q)
 	if (q->at != NULL && rf_queues_del(c->queues, rf_str(q->name), c->now, &err) < 0)
 		return false;
 	c->freed = ~UINT64_C(0);
-	note_models(c, q, false);
 	free_queue(c, q);
 	return true;
 }
@@ -252,6 +216,41 @@ static void copy_queue(struct co_queue *q, const struct rf_sched_queue *v)
 	}
 }
 
+/* While quotas speak of models a card of which nobody has told is charged to each of them, and counts so; and members of a
+ * gang with cards of several are unlike each other (co_spec). */
+static void recharge_models(struct rf_core *c)
+{
+	c->capacity_stale = true;
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->pods, m)) != NULL;) {
+		struct co_pod *p = m->value;
+
+		if (p->work == NULL || !p->work->running || p->work->first != p)
+			continue;
+		p->respec = true;
+		co_mark(c, p);
+	}
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->claims, m)) != NULL;) {
+		struct co_claim *k = m->value;
+
+		if (k->work != NULL)
+			co_work_run(c, k->work);
+	}
+}
+
+/* As it was told, whether it is in the tree yet or not. */
+static void note_models(struct rf_core *c, struct co_queue *q)
+{
+	bool any = c->model_quotas > 0, models = false;
+
+	for (size_t i = 0; q->put && i < q->v.n_quotas; i++)
+		models = models || rf_str_starts(q->v.quotas[i].resource, RF_LIT("cards/"));
+	c->model_quotas += models;
+	c->model_quotas -= q->models;
+	q->models = models;
+	if (any != (c->model_quotas > 0))
+		recharge_models(c);
+}
+
 int rf_core_put_queue(struct rf_core *c, const struct rf_sched_queue *v, int64_t now_ms, struct rf_err *err)
 {
 	struct rf_err ignored;
@@ -268,6 +267,7 @@ int rf_core_put_queue(struct rf_core *c, const struct rf_sched_queue *v, int64_t
 	copy_queue(q, v);
 	q->put = true;
 	q->holds = false;
+	note_models(c, q);
 	q->tenant = v->tenant.n > 0 ? co_tenant(c, v->tenant) : NULL;
 	c->queues_pending = true;
 	mark_waiting(c, NULL);
@@ -283,6 +283,7 @@ void rf_core_del_queue(struct rf_core *c, struct rf_str name, int64_t now_ms)
 	if (q == NULL || !q->put)
 		return;
 	q->put = q->holds = false;
+	note_models(c, q);
 	q->tenant = q->own ? rf_map_get(&c->tenants, name) : NULL;
 	c->queues_pending = true;
 	mark_waiting(c, NULL);
