@@ -265,6 +265,18 @@ static bool enough(const struct out *o, size_t vain, size_t vain_since)
 	return vain >= TRIES || (o->d.n > 0 && vain_since >= o->d.n);
 }
 
+static void tell_left(struct rf_core *c)
+{
+	struct rf_fleet_left left = rf_fleet_left(c->fleet);
+	const struct rf_queue_need most = { { [CO_NEED_CARDS] = left.cards,
+					      [CO_NEED_CPU] = left.cpu_milli,
+					      [CO_NEED_MEMORY] = left.memory,
+					      [CO_NEED_CPU_BESIDE] = left.beside.cpu_milli,
+					      [CO_NEED_MEMORY_BESIDE] = left.beside.memory } };
+
+	rf_queues_left(c->queues, &most);
+}
+
 static void start_all(struct rf_core *c, struct out *o)
 {
 	size_t vain = 0, vain_since = 0; /* since something was decided */
@@ -285,7 +297,7 @@ static void start_all(struct rf_core *c, struct out *o)
 		if (c->unfinished)
 			return;
 		co_ahead(c);
-		rf_queues_piece(c->queues, rf_fleet_cards_most(c->fleet));
+		tell_left(c);
 		w = rf_queues_next(c->queues, c->now, &members);
 		c->unfinished = w == NULL && o->d.n > 0; /* plans take time */
 		if (c->unfinished)

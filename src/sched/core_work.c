@@ -516,6 +516,17 @@ void co_work_leave(struct rf_core *c, struct co_pod *p)
 	co_work_run(c, w);
 }
 
+static struct rf_queue_need need_of(const struct co_form *f)
+{
+	bool cards = f->cards > 0;
+	struct rf_queue_need n = { 0 };
+
+	n.of[CO_NEED_CARDS] = f->cards;
+	n.of[cards ? CO_NEED_CPU_BESIDE : CO_NEED_CPU] = f->cpu;
+	n.of[cards ? CO_NEED_MEMORY_BESIDE : CO_NEED_MEMORY] = f->memory;
+	return n;
+}
+
 struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_group *g, int64_t min, int64_t size,
 			     bool alike, struct rf_err *err)
 {
@@ -543,7 +554,7 @@ struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_
 	s.ask = ch.ask;
 	s.n_ask = ch.n;
 	s.shape = alike ? first->shape->id : ++c->n_shapes;
-	s.one_place = alike;
+	s.need = alike ? need_of(first->shape->form) : (struct rf_queue_need){ 0 };
 	q = co_queue_of(c, first, &bad);
 	at = q != NULL ? q->at : rf_queues_find(c->queues, CO_CLUSTER);
 	if (ch.full || rf_queues_submit(c->queues, at, &s, &w->w, err) < 0) {

@@ -63,6 +63,7 @@ void rf_fleet_free(struct rf_fleet *f)
 	free(f->there);
 	free(f->dirty);
 	free(f->mixed);
+	free(f->left);
 	fl_lanes_free(f->lanes);
 	fl_known_free(f->known);
 	free(f);
@@ -103,6 +104,7 @@ static void make_room(struct rf_fleet *f, size_t nodes)
 			grow(&f->classes.at[i], from, to);
 	FL_EACH_BIT (m, f->present)
 		each_index_bitmap(f->models[m].index, from, to);
+	fl_left_grow(f, 64 * from, 64 * to);
 	f->words = to;
 }
 
@@ -202,31 +204,6 @@ static void set_levels(struct rf_fleet *f, uint32_t node, struct levels *was, st
 	*was = now;
 }
 
-/* How many untouched cards it offers, whoever may have them. */
-static void show(struct rf_fleet *f, uint32_t node)
-{
-	struct node *n = &f->nodes.at[node];
-	unsigned now = 0;
-
-	for (unsigned i = 0; i < n->n_levels && bit_get(f->there, node); i++)
-		now += n->levels[i].whole < LEVEL_STEPS ? n->levels[i].whole : RF_FLEET_CARDS_MAX;
-	now = RF_MIN(now, RF_FLEET_CARDS_MAX);
-	if (now == n->shown)
-		return;
-	f->n_shown[n->shown] -= n->shown > 0;
-	f->n_shown[now] += now > 0;
-	n->shown = (uint8_t)now;
-}
-
-unsigned rf_fleet_cards_most(const struct rf_fleet *f)
-{
-	unsigned n = RF_FLEET_CARDS_MAX;
-
-	while (n > 0 && f->n_shown[n] == 0)
-		n--;
-	return n;
-}
-
 void fl_card_changed(struct rf_fleet *f, struct card *c)
 {
 	c->free = fl_load_free(c, &c->load);
@@ -241,7 +218,7 @@ void fl_node_changed(struct rf_fleet *f, uint32_t node)
 	n->sign = 0;
 	for (unsigned i = 0; i < n->n_levels; i++)
 		set_levels(f, node, &n->levels[i], fl_levels(f, n, n->levels[i].model));
-	show(f, node);
+	fl_left_changed(f, node);
 	fl_lanes_changed(f->lanes, node);
 }
 
@@ -250,7 +227,7 @@ void fl_set_there(struct rf_fleet *f, uint32_t node)
 	const struct node *n = &f->nodes.at[node];
 
 	bit_set(f->there, node, n->there && !n->cordoned);
-	show(f, node);
+	fl_left_changed(f, node);
 }
 
 void fl_node_freed(struct rf_fleet *f, const struct node *n)
@@ -339,7 +316,7 @@ static void drop_levels(struct rf_fleet *f, uint32_t node)
 	for (unsigned i = 0; i < n->n_levels; i++)
 		set_levels(f, node, &n->levels[i], (struct levels){ .model = n->levels[i].model });
 	n->n_levels = 0;
-	show(f, node);
+	fl_left_changed(f, node);
 }
 
 static void put_cards(struct rf_fleet *f, uint32_t node, const struct rf_fleet_node *v)

@@ -154,8 +154,15 @@ bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_a
 /* No more than this many such requests find room on the node together: a bound to rule things out with, never
  * less than what fits. It only grows when something is given back or scrubbed. */
 size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
-/* No node that is there and not cordoned has more untouched cards than that, whoever asks. */
-unsigned rf_fleet_cards_most(const struct rf_fleet *f);
+/* No node that is there and not cordoned has more left of any one of these, whoever asks. */
+struct rf_fleet_left {
+	int64_t cards; /* untouched */
+	int64_t cpu_milli, memory;
+	struct {
+		int64_t cpu_milli, memory;
+	} beside; /* of nodes that have an untouched card */
+};
+struct rf_fleet_left rf_fleet_left(const struct rf_fleet *f);
 uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below */
 /* False: whoever goes, never there (class, cordon, size and models of the node). */
 bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);

@@ -68,7 +68,6 @@ struct node {
 	uint16_t kept;
 	uint8_t n_cards; /* those that are gone but held are among them */
 	uint8_t n_levels;
-	uint8_t shown; /* untouched cards, as the fleet counts it in n_shown */
 	bool pooled;
 	uint8_t policy; /* of its pool */
 	struct rack *rack; /* NULL: in none */
@@ -162,7 +161,7 @@ struct rf_fleet {
 	RF_VEC(uint32_t) unused_classes;
 	struct model models[RF_FLEET_MODELS_MAX];
 	uint64_t present; /* models with an index */
-	uint32_t n_shown[RF_FLEET_CARDS_MAX + 1]; /* nodes that offer so many untouched cards */
+	struct rf_fleet_left *left; /* [1] is the most of all; nodes begin at 64 * words */
 	uint64_t version; /* for requests without cards */
 
 	RF_VEC(struct hold) holds;
@@ -250,6 +249,12 @@ void fl_saved_freed(struct rf_fleet *f, const struct node *n);
 void fl_order_set(struct rf_fleet *f, uint32_t node, struct rf_str name);
 void fl_order_drop(struct rf_fleet *f, uint32_t node); /* the handle is free again */
 void fl_order_free(struct rf_fleet *f);
+
+/* --- fleet_left.c: what the best machine has left ------------------------------------------------ */
+
+void fl_left_grow(struct rf_fleet *f, size_t from, size_t to); /* so many nodes have their place */
+void fl_left_changed(struct rf_fleet *f, uint32_t node);
+bool fl_audit_left(const struct rf_fleet *f);
 
 /* --- fleet_rack.c: who is on a node and in its rack -------------------------------------------- */
 

@@ -240,6 +240,10 @@ bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
 		}
 		listed += f->nodes.at[i].n_holds;
 	}
+	if (!fl_audit_left(f)) {
+		rf_fail(err, RF_INTERNAL, "what the best machine has left is wrong");
+		return false;
+	}
 	if (!fl_audit_racks(f)) {
 		rf_fail(err, RF_INTERNAL, "the books of a rack are wrong");
 		return false;

@@ -22,6 +22,7 @@
 #define RF_QUEUE_NO_LIMIT INT64_MAX
 #define RF_QUEUE_AMOUNT_MAX (INT64_C(1) << 56) /* of anything finite */
 #define RF_QUEUE_RES_MAX 64
+#define RF_QUEUE_NEEDS 5
 #define RF_QUEUES_MAX 10000
 #define RF_QUEUE_DEPTH_MAX 8
 #define RF_QUEUE_WEIGHT_MAX 1000000
@@ -117,15 +118,20 @@ struct rf_queue_ask {
 	int64_t amount; /* of one member; more than 0 */
 };
 
+/* What one member needs on one machine, of things that the caller tells apart; 0: nothing, or not all need the same. */
+struct rf_queue_need {
+	int64_t of[RF_QUEUE_NEEDS];
+};
+
 struct rf_workload_spec {
 	uint64_t id;	/* the caller's; breaks ties */
 	void *user;	/* the caller's */
-	uint64_t shape; /* request class: workloads of a queue with the same shape ask for the same,
-			     and one refusal holds for all of them */
+	uint64_t shape; /* request class: workloads of a queue with the same shape ask for and need the
+			     same, and one refusal holds for all of them */
 	int64_t priority; /* within its own queue only */
 	int64_t created_ms;
 	int64_t min, size; /* of a gang: admitted with min to size members; 1 and 1: no gang */
-	bool one_place;	   /* each member has what it asks for on one machine: see rf_queues_piece */
+	struct rf_queue_need need; /* see rf_queues_left */
 	bool preemptible;
 	int64_t min_run_ms;   /* not taken back before it ran that long */
 	int64_t run_limit_ms; /* it ends by then; 0: unknown */
@@ -163,6 +169,8 @@ void rf_workload_ends(struct rf_workload *w, int64_t end_ms);
  * first: what stays within its guarantee, then least usage per weight, then by name; in a leaf by
  * priority, creation, id. What is ready but does not fit is passed over. A leaf of which some were
  * tried in vain (4, or 1 if it holds many different ones) rests until the others had their turn.
+ * What no machine has room for (rf_queues_left) is as if it were not there: a queue's place is that of the first
+ * that some machine may have room for, and nothing was tried in vain.
  * Asked again without an answer in between it names the same. */
 struct rf_workload *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *ret_members);
 /* It was placed with so many members. RF_FORBIDDEN if a quota does not allow it. */
@@ -182,9 +190,9 @@ int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now);
 void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources);
 /* More may be free of these resources, or elsewhere: what was refused for them is tried again. */
 void rf_queues_changed(struct rf_queues *qs, uint64_t resources);
-/* No machine has more left than this of the first resource: who needs more of it for one member (one_place) is passed
- * over until that changes, as if it had been refused. A large number, as it is at first: anybody may be tried. */
-void rf_queues_piece(struct rf_queues *qs, int64_t most);
+/* No machine has more left than this of each: who needs more of one of them is passed over until that changes, and is
+ * told why as if it had been refused. RF_QUEUE_NO_LIMIT, as it is at first: anybody may be tried. */
+void rf_queues_left(struct rf_queues *qs, const struct rf_queue_need *most);
 
 /* --- reclaim ----------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ static size_t up(struct rf_heap *h, size_t i)
 	return i;
 }
 
-static void down(struct rf_heap *h, size_t i)
+static size_t down(struct rf_heap *h, size_t i)
 {
 	struct rf_heap_item *item = h->at[i];
 
@@ -30,6 +30,47 @@ static void down(struct rf_heap *h, size_t i)
 		set(h, i, h->at[c]);
 	}
 	set(h, i, item);
+	return i;
+}
+
+static struct rf_queue_need lesser(const struct rf_queue_need *a, const struct rf_queue_need *b)
+{
+	struct rf_queue_need n;
+
+	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++)
+		n.of[i] = RF_MIN(a->of[i], b->of[i]);
+	return n;
+}
+
+static struct rf_queue_need least(const struct rf_heap *h, size_t i)
+{
+	struct rf_queue_need n = *h->need(h->at[i]);
+
+	for (size_t c = 2 * i + 1; c <= 2 * i + 2 && c < h->n; c++)
+		n = lesser(&n, &h->least[c]);
+	return n;
+}
+
+/* From the lowest place that changed up to the highest, and on as long as it makes a difference. */
+static void mend(struct rf_heap *h, size_t low, size_t high)
+{
+	if (h->need == NULL || h->n == 0)
+		return;
+	for (size_t i = low;; i = (i - 1) / 2) {
+		struct rf_queue_need n = least(h, i);
+		bool same = memcmp(&n, &h->least[i], sizeof(n)) == 0;
+
+		h->least[i] = n;
+		if (i == 0 || (same && i <= high))
+			return;
+	}
+}
+
+static void place(struct rf_heap *h, size_t from)
+{
+	size_t high = up(h, from), low = down(h, high);
+
+	mend(h, RF_MAX(from, low), high);
 }
 
 void rf_heap_put(struct rf_heap *h, struct rf_heap_item *item)
@@ -38,10 +79,14 @@ void rf_heap_put(struct rf_heap *h, struct rf_heap_item *item)
 		if (h->n == h->cap) {
 			h->cap = h->cap ? h->cap * 2 : 4;
 			h->at = rf_realloc(h->at, h->cap * sizeof(*h->at));
+			if (h->need != NULL)
+				h->least = rf_realloc(h->least, h->cap * sizeof(*h->least));
 		}
 		set(h, h->n++, item);
+		if (h->need != NULL)
+			h->least[h->n - 1] = (struct rf_queue_need){ { -1 } }; /* not known: those above are looked at */
 	}
-	down(h, up(h, item->pos - 1));
+	place(h, item->pos - 1);
 }
 
 void rf_heap_del(struct rf_heap *h, struct rf_heap_item *item)
@@ -53,22 +98,57 @@ void rf_heap_del(struct rf_heap *h, struct rf_heap_item *item)
 		return;
 	item->pos = 0;
 	last = h->at[--h->n];
+	if (h->n > 0)
+		mend(h, (h->n - 1) / 2, (h->n - 1) / 2); /* above where the last one was */
 	if (last == item)
 		return;
 	set(h, i - 1, last);
-	down(h, up(h, i - 1));
+	place(h, i - 1);
 }
 
 void rf_heap_all(struct rf_heap *h)
 {
 	for (size_t i = h->n / 2; i-- > 0;)
-		down(h, i);
+		(void)down(h, i);
+	for (size_t i = h->n; h->need != NULL && i-- > 0;)
+		h->least[i] = least(h, i);
+}
+
+bool rf_heap_audit(const struct rf_heap *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		struct rf_queue_need n = h->need != NULL ? least(h, i) : (struct rf_queue_need){ 0 };
+
+		if (i > 0 && h->before(h->at[i], h->at[(i - 1) / 2]))
+			return false;
+		if (h->need != NULL && memcmp(&n, &h->least[i], sizeof(n)) != 0)
+			return false;
+	}
+	return true;
 }
 
 void rf_heap_done(struct rf_heap *h)
 {
 	free(h->at);
-	*h = (struct rf_heap){ .before = h->before };
+	free(h->least);
+	*h = (struct rf_heap){ .before = h->before, .need = h->need };
+}
+
+static bool fits_below(const struct rf_heap *h, size_t i, const struct rf_queue_need *most)
+{
+	return i < h->n && rf_need_fits(&h->least[i], most);
+}
+
+size_t rf_heap_fits(const struct rf_heap *h, size_t i, const struct rf_queue_need *most, size_t enough)
+{
+	size_t n;
+
+	if (!fits_below(h, i, most))
+		return 0;
+	n = rf_need_fits(h->need(h->at[i]), most);
+	for (size_t c = 2 * i + 1; c <= 2 * i + 2 && n < enough; c++)
+		n += rf_heap_fits(h, c, most, enough - n);
+	return n;
 }
 
 /* --- walk: a heap of places in the heap ----------------------------------------------------- */
@@ -106,24 +186,26 @@ static size_t take(struct rf_walk *w)
 	return first;
 }
 
-void rf_walk_start(struct rf_walk *w, const struct rf_heap *h)
+void rf_walk_start(struct rf_walk *w, const struct rf_heap *h, const struct rf_queue_need *most)
 {
 	w->heap = h;
+	w->most = most;
 	w->n = 0;
-	if (h->n > 0)
+	if (fits_below(h, 0, most))
 		add(w, 0);
 }
 
 struct rf_heap_item *rf_walk_next(struct rf_walk *w)
 {
-	size_t i;
+	while (w->n > 0) {
+		size_t i = take(w);
 
-	if (w->n == 0)
-		return NULL;
-	i = take(w);
-	if (2 * i + 1 < w->heap->n)
-		add(w, 2 * i + 1);
-	if (2 * i + 2 < w->heap->n)
-		add(w, 2 * i + 2);
-	return w->heap->at[i];
+		for (size_t c = 2 * i + 1; c <= 2 * i + 2; c++) {
+			if (fits_below(w->heap, c, w->most))
+				add(w, c);
+		}
+		if (rf_need_fits(w->heap->need(w->heap->at[i]), w->most))
+			return w->heap->at[i];
+	}
+	return NULL;
 }

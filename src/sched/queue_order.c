@@ -25,9 +25,14 @@ bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b)
 	return work_before(WORK(a), WORK(b));
 }
 
-bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b)
+static bool shape_before(const struct rf_heap_item *a, const struct rf_heap_item *b)
 {
 	return work_before(WORK(SHAPE(a)->works.at[0]), WORK(SHAPE(b)->works.at[0]));
+}
+
+static const struct rf_queue_need *shape_need(const struct rf_heap_item *i)
+{
+	return &SHAPE(i)->need;
 }
 
 bool rf_order_room(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
@@ -35,26 +40,37 @@ bool rf_order_room(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
 	const struct rf_shape *a = RF_CONTAINER_OF(ia, struct rf_shape, room);
 	const struct rf_shape *b = RF_CONTAINER_OF(ib, struct rf_shape, room);
 
-	return a->need != b->need ? a->need < b->need : a->shape < b->shape;
+	return a->need_room != b->need_room ? a->need_room < b->need_room : a->shape < b->shape;
 }
 
-bool rf_order_piece(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
+static bool key_before(const struct rf_queue *a, const struct rf_queue *b)
 {
-	const struct rf_shape *a = RF_CONTAINER_OF(ia, struct rf_shape, room);
-	const struct rf_shape *b = RF_CONTAINER_OF(ib, struct rf_shape, room);
-
-	return rf_order_shape(&a->item, &b->item);
+	return a->key != b->key ? a->key < b->key : strcmp(a->name, b->name) < 0;
 }
 
-bool rf_order_child(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
+/* Who may be within its guarantee is looked at first: whether it is depends on what machines have left (pass_next). */
+static bool child_before(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
 {
 	const struct rf_queue *a = QUEUE(ia), *b = QUEUE(ib);
 
-	if (a->over != b->over)
-		return b->over;
-	if (a->key != b->key)
-		return a->key < b->key;
-	return strcmp(a->name, b->name) < 0;
+	return a->over != b->over ? b->over : key_before(a, b);
+}
+
+static const struct rf_queue_need *child_need(const struct rf_heap_item *i)
+{
+	return &QUEUE(i)->need;
+}
+
+void rf_order_leaf(struct rf_queue *q)
+{
+	q->ready.before = shape_before;
+	q->ready.need = shape_need;
+}
+
+void rf_order_parent(struct rf_queue *q)
+{
+	q->ready.before = child_before;
+	q->ready.need = child_need;
 }
 
 bool rf_order_large(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
@@ -78,14 +94,48 @@ bool rf_order_over(const struct rf_queue *q, const struct rf_shape *s)
 	return false;
 }
 
+/* Of whatever is ready below; false where that is not soon known. */
+static bool all_over(const struct rf_queue *q)
+{
+	const struct rf_shape *s = q->first;
+
+	for (size_t i = 0; i < s->n_ask; i++) {
+		size_t r = (size_t)s->ask[i].resource;
+		int64_t least = q->v[RF_V_LEAST][r];
+
+		if (least > 0 && q->v[RF_V_USED][r] + least > q->v[RF_V_GUAR][r])
+			return true;
+	}
+	if (!rf_queue_is_leaf(q) || q->ready.n > RF_QUEUE_TRIES)
+		return false;
+	for (size_t i = 0; i < q->ready.n; i++) {
+		if (!rf_order_over(q, SHAPE(q->ready.at[i])))
+			return false;
+	}
+	return true;
+}
+
+static struct rf_queue_need need_of(const struct rf_queue *q)
+{
+	return q->ready.n > 0 && !q->more ? q->ready.least[0] : (struct rf_queue_need){ 0 };
+}
+
 void rf_order_keys(struct rf_queues *qs, struct rf_queue *q)
 {
 	q->first = NULL;
+	q->need = need_of(q);
 	if (q->ready.n == 0)
 		return;
 	q->first = rf_queue_is_leaf(q) ? SHAPE(q->ready.at[0]) : QUEUE(q->ready.at[0])->first;
-	q->over = rf_order_over(q, q->first);
+	q->over = all_over(q);
 	q->key = rf_ledger_key(qs, q);
+}
+
+bool rf_order_audit(const struct rf_queue *q)
+{
+	struct rf_queue_need need = need_of(q);
+
+	return rf_heap_audit(&q->ready) && memcmp(&q->need, &need, sizeof(need)) == 0;
 }
 
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf)
@@ -111,11 +161,10 @@ static bool is_deep(const struct rf_queues *qs, const struct rf_queue *leaf)
 
 /* --- the least that is asked for: lets a full cluster be seen at a glance -------------------- */
 
-static void lower(const struct rf_queues *qs, struct rf_queue *q, const int64_t *need, int64_t piece)
+static void lower(const struct rf_queues *qs, struct rf_queue *q, const int64_t *need)
 {
 	for (size_t r = 0; r < qs->n_res; r++)
 		q->v[RF_V_LEAST][r] = RF_MIN(q->v[RF_V_LEAST][r], need[r]);
-	q->piece = RF_MIN(q->piece, piece);
 }
 
 static void lower_by(const struct rf_queues *qs, struct rf_queue *first, struct rf_queue *last, const struct rf_shape *s)
@@ -125,7 +174,7 @@ static void lower_by(const struct rf_queues *qs, struct rf_queue *first, struct 
 	for (size_t i = 0; i < s->n_ask; i++)
 		need[s->ask[i].resource] = s->ask[i].amount * s->min;
 	for (struct rf_queue *q = first; q != last; q = q->parent)
-		lower(qs, q, need, s->piece);
+		lower(qs, q, need);
 }
 
 /* What is called back may not be ready at once. */
@@ -137,19 +186,14 @@ static void lower_by_aside(const struct rf_queues *qs, struct rf_queue *q)
 		for (size_t k = 0; k < q->rooms[i].n; k++)
 			lower_by(qs, q, q->parent, RF_CONTAINER_OF(q->rooms[i].at[k], struct rf_shape, room));
 	}
-	for (size_t i = 0; q->n_pieced > 0 && i <= RF_QUEUE_PIECES; i++) {
-		for (size_t k = 0; k < q->pieces[i].n; k++)
-			lower_by(qs, q, q->parent, RF_CONTAINER_OF(q->pieces[i].at[k], struct rf_shape, room));
-	}
 }
 
 void rf_order_least(struct rf_queues *qs, struct rf_queue *q)
 {
 	for (size_t r = 0; r < qs->n_res; r++)
 		q->v[RF_V_LEAST][r] = RF_QUEUE_NO_LIMIT;
-	q->piece = RF_QUEUE_NO_LIMIT;
 	for (size_t i = 0; i < q->children.n; i++)
-		lower(qs, q, q->children.at[i]->v[RF_V_LEAST], q->children.at[i]->piece);
+		lower(qs, q, q->children.at[i]->v[RF_V_LEAST]);
 	if (!rf_queue_is_leaf(q))
 		return;
 	for (size_t i = 0; i < q->ready.n; i++)
@@ -170,7 +214,7 @@ static void became_deep(struct rf_queues *qs, struct rf_queue *leaf)
 {
 	rf_order_least(qs, leaf);
 	for (struct rf_queue *q = leaf->parent; q != NULL; q = q->parent)
-		lower(qs, q, leaf->v[RF_V_LEAST], leaf->piece);
+		lower(qs, q, leaf->v[RF_V_LEAST]);
 }
 
 /* --- ready, or aside ------------------------------------------------------------------------ */
@@ -197,37 +241,11 @@ static void rest(struct rf_queues *qs, struct rf_queue *leaf)
 		}                                                                                  \
 	} while (0)
 
-/* Who would have more ready if a machine had more left, by the least that helps: nobody else has to be looked at when one
- * has. To be called when what is ready there, or waits for a machine, is another. */
-static void list_short(struct rf_queues *qs, struct rf_queue *leaf)
-{
-	size_t least = leaf->ready.n < qs->deep && leaf->piece_sizes != 0 ? (size_t)__builtin_ctzll(leaf->piece_sizes) + 1 : 0;
-
-	if (least == leaf->piece_least)
-		return;
-	LIST_SET(&qs->short_of[leaf->piece_least], leaf, short_pos, false);
-	leaf->piece_least = least;
-	LIST_SET(&qs->short_of[least], leaf, short_pos, least > 0);
-}
-
-bool rf_order_audit(const struct rf_queues *qs, const struct rf_queue *leaf)
-{
-	uint64_t sizes = 0;
-	size_t least;
-
-	for (size_t i = 1; leaf->pieces != NULL && i <= RF_QUEUE_PIECES; i++)
-		sizes |= leaf->pieces[i].n > 0 ? UINT64_C(1) << (i - 1) : 0;
-	least = sizes != 0 && leaf->ready.n < qs->deep ? (size_t)__builtin_ctzll(sizes) + 1 : 0;
-	return sizes == leaf->piece_sizes && least == leaf->piece_least && (least > 0) == (leaf->short_pos > 0) &&
-	       (least == 0 || qs->short_of[least].at[leaf->short_pos - 1] == leaf);
-}
-
 static void make_ready(struct rf_queues *qs, struct rf_shape *s)
 {
 	if (s->item.pos == 0)
 		lower_by(qs, s->leaf, NULL, s);
 	rf_heap_put(&s->leaf->ready, &s->item);
-	list_short(qs, s->leaf);
 }
 
 static void count_held(struct rf_queues *qs, struct rf_shape *s, bool add)
@@ -238,9 +256,7 @@ static void count_held(struct rf_queues *qs, struct rf_shape *s, bool add)
 		q->n_soft += add ? 1 : -1UL;
 	if (s->hold == RF_HOLD_REFUSED)
 		q->n_refused += add ? 1 : -1UL;
-	if (s->hold == RF_HOLD_PIECE)
-		q->n_pieced += add ? 1 : -1UL;
-	else if (s->room.pos != 0)
+	if (s->room.pos != 0)
 		q->n_roomed += add ? 1 : -1UL;
 	else
 		q->n_held += add ? 1 : -1UL;
@@ -278,26 +294,12 @@ static void unlink_held(struct rf_shape *s)
 	s->held_prev = s->held_next = NULL;
 }
 
-static struct rf_heap *piece_heap(const struct rf_shape *s)
-{
-	struct rf_queue *q = s->leaf;
-
-	if (q->pieces == NULL) {
-		q->pieces = rf_alloc((RF_QUEUE_PIECES + 1) * sizeof(*q->pieces));
-		for (size_t i = 0; i <= RF_QUEUE_PIECES; i++)
-			q->pieces[i].before = rf_order_piece;
-	}
-	return &q->pieces[s->piece];
-}
-
 /* Two per resource: those the leaf's own limit stops, which only its own work can help, and those
  * that are stopped further up. */
 static struct rf_heap *room_heap(const struct rf_queues *qs, const struct rf_shape *s)
 {
 	struct rf_queue *q = s->leaf;
 
-	if (s->hold == RF_HOLD_PIECE)
-		return piece_heap(s);
 	if (q->rooms == NULL) {
 		q->rooms = rf_alloc(2 * qs->n_res * sizeof(*q->rooms));
 		for (size_t i = 0; i < 2 * qs->n_res; i++)
@@ -327,15 +329,12 @@ static void hold(struct rf_queues *qs, const struct aside *a)
 	s->mask = a->mask;
 	s->held_at = qs->ticks;
 	s->room_res = a->room_res;
-	s->need = a->need;
-	if (a->kind == RF_HOLD_PIECE)
-		s->leaf->piece_sizes |= UINT64_C(1) << (s->piece - 1);
-	if (a->need > 0 || a->kind == RF_HOLD_PIECE)
+	s->need_room = a->need;
+	if (a->need > 0)
 		rf_heap_put(room_heap(qs, s), &s->room);
 	else
 		link_held(s);
 	count_held(qs, s, true);
-	list_short(qs, s->leaf);
 }
 
 static void let_go(struct rf_queues *qs, struct rf_shape *s)
@@ -347,11 +346,8 @@ static void let_go(struct rf_queues *qs, struct rf_shape *s)
 		rf_heap_del(room_heap(qs, s), &s->room);
 	else
 		unlink_held(s);
-	if (s->hold == RF_HOLD_PIECE && piece_heap(s)->n == 0)
-		s->leaf->piece_sizes &= ~(UINT64_C(1) << (s->piece - 1));
 	s->leaf->to_scan = RF_MIN(s->leaf->to_scan, s->leaf->n_held);
 	s->hold = RF_HOLD_NONE;
-	list_short(qs, s->leaf);
 }
 
 /* What the limits leave, of the leaf only or of all on its path; less than 0 where one is over. */
@@ -368,49 +364,33 @@ static int64_t room_for(const struct rf_queue *leaf, size_t r, bool own)
 	return room;
 }
 
-/* Who comes first of those for whom some machine has enough left. */
-static struct rf_shape *first_piece(const struct rf_queues *qs, const struct rf_queue *leaf)
+/* How many are ready there for which some machine may have room, of a deep leaf; no more are called back than can be
+ * tried soon. */
+static size_t fitting(const struct rf_queues *qs, const struct rf_queue *leaf)
 {
-	struct rf_heap_item *first = NULL;
-
-	for (uint64_t left = leaf->piece_sizes; left != 0; left &= left - 1) {
-		int64_t size = __builtin_ctzll(left) + 1;
-
-		if (size > qs->piece)
-			break;
-		if (first == NULL || rf_order_piece(leaf->pieces[size].at[0], first))
-			first = leaf->pieces[size].at[0];
-	}
-	return first != NULL ? RF_CONTAINER_OF(first, struct rf_shape, room) : NULL;
+	return is_deep(qs, leaf) ? rf_heap_fits(&leaf->ready, 0, &qs->most, qs->deep) : 0;
 }
 
-static void pull_pieces(struct rf_queues *qs, struct rf_queue *leaf)
+static void call_back(struct rf_queues *qs, struct rf_shape *s, size_t *fit)
 {
-	while (leaf->n_pieced > 0 && leaf->ready.n < qs->deep) {
-		struct rf_shape *s = first_piece(qs, leaf);
-
-		if (s == NULL)
-			return;
-		let_go(qs, s);
-		make_ready(qs, s);
-	}
+	let_go(qs, s);
+	make_ready(qs, s);
+	*fit += !rf_order_too_large(qs, s);
 }
 
-/* The smallest first, and no more than can be tried soon. */
-static void pull(struct rf_queues *qs, struct rf_queue *leaf)
+/* The smallest first. */
+static void pull(struct rf_queues *qs, struct rf_queue *leaf, size_t *fit)
 {
-	pull_pieces(qs, leaf);
 	for (size_t i = 0; leaf->n_roomed > 0 && i < 2 * qs->n_res; i++) {
 		struct rf_heap *h = &leaf->rooms[i];
 		int64_t room = h->n > 0 ? room_for(leaf, i / 2, i % 2 == 1) : 0;
 
-		while (h->n > 0 && leaf->ready.n < qs->deep) {
+		while (h->n > 0 && *fit < qs->deep) {
 			struct rf_shape *s = RF_CONTAINER_OF(h->at[0], struct rf_shape, room);
 
-			if (s->need > room)
+			if (s->need_room > room)
 				break;
-			let_go(qs, s);
-			make_ready(qs, s);
+			call_back(qs, s, fit);
 		}
 	}
 }
@@ -439,23 +419,25 @@ bool rf_order_resting(const struct rf_queues *qs, const struct rf_shape *s)
 /* Brings back what may have been helped, the longest aside first. */
 static void refill(struct rf_queues *qs, struct rf_queue *leaf)
 {
-	pull(qs, leaf);
-	for (int i = 0; i < SCAN && leaf->to_scan > 0 && leaf->ready.n < qs->deep; i++) {
+	size_t fit = fitting(qs, leaf);
+
+	pull(qs, leaf, &fit);
+	for (int i = 0; i < SCAN && leaf->to_scan > 0 && fit < qs->deep; i++) {
 		struct rf_shape *s = leaf->held;
 
 		leaf->to_scan--;
 		if (may_return(qs, s)) {
 			size_t left = leaf->to_scan;
 
-			let_go(qs, s);
+			call_back(qs, s, &fit);
 			leaf->to_scan = left;
-			make_ready(qs, s);
 		} else {
 			unlink_held(s);
 			link_held(s);
 		}
 	}
-	if (leaf->to_scan > 0 && leaf->ready.n == 0)
+	leaf->more = leaf->to_scan > 0 || (leaf->n_roomed > 0 && fit >= qs->deep);
+	if (leaf->to_scan > 0 && fit == 0)
 		rest(qs, leaf); /* the rest of them when the others had their turn */
 }
 
@@ -463,8 +445,6 @@ static void scan(struct rf_queues *qs, struct rf_queue *leaf)
 {
 	leaf->to_scan = leaf->n_held;
 	qs->settled = false;
-	if (leaf->ready.n >= qs->deep)
-		return;
 	refill(qs, leaf);
 	rf_order_path(qs, leaf);
 }
@@ -507,29 +487,15 @@ void rf_queues_changed(struct rf_queues *qs, uint64_t resources)
 	}
 }
 
-static void pull_short(struct rf_queues *qs)
+void rf_queues_left(struct rf_queues *qs, const struct rf_queue_need *most)
 {
-	for (int64_t i = 1; i <= qs->piece; i++) {
-		while (qs->short_of[i].n > 0) {
-			struct rf_queue *leaf = qs->short_of[i].at[qs->short_of[i].n - 1];
+	bool more = !rf_need_fits(most, &qs->most);
 
-			pull_pieces(qs, leaf);
-			list_short(qs, leaf); /* it has enough ready now, or nobody whom that helps: it is in another */
-			rf_order_path(qs, leaf);
-		}
-	}
-}
-
-void rf_queues_piece(struct rf_queues *qs, int64_t most)
-{
-	int64_t was = qs->piece;
-
-	qs->piece = RF_MAX(RF_MIN(most, RF_QUEUE_PIECES), 0);
-	if (qs->piece <= was)
+	qs->most = *most;
+	if (!more)
 		return;
 	qs->helps++;
 	qs->settled = false;
-	pull_short(qs);
 }
 
 static void wake_rested(struct rf_queues *qs)
@@ -568,7 +534,6 @@ void rf_order_wake_all(struct rf_queues *qs)
 			let_go(qs, s);
 			make_ready(qs, s);
 		}
-		pull_pieces(qs, q);
 		for (size_t i = 0; q->n_roomed > 0 && i < 2 * qs->n_res; i++) {
 			while (q->rooms[i].n > 0) {
 				struct rf_shape *s =
@@ -578,7 +543,8 @@ void rf_order_wake_all(struct rf_queues *qs)
 				make_ready(qs, s);
 			}
 		}
-		if (q->to_scan > 0)
+		q->more = q->to_scan > 0;
+		if (q->more)
 			rest(qs, q);
 	}
 	qs->helps++;
@@ -599,8 +565,6 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
 	s->leaf->top = s->leaf->waiting_pos == 0 ? w->priority : RF_MAX(s->leaf->top, w->priority);
 	LIST_SET(&qs->waiting, s->leaf, waiting_pos, true);
-	if (s->hold == RF_HOLD_PIECE)
-		rf_heap_put(piece_heap(s), &s->room); /* perhaps it comes first now */
 	if (s->hold != RF_HOLD_NONE)
 		return;
 	deep = is_deep(qs, s->leaf);
@@ -618,25 +582,17 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 {
 	struct rf_shape *s = w->shape;
-	bool pieced = s->hold == RF_HOLD_PIECE;
 
-	/* out of the leaf's heap while its first may be no more */
-	if (pieced)
-		let_go(qs, s);
-	rf_heap_del(&s->leaf->ready, &s->item);
+	rf_heap_del(&s->leaf->ready, &s->item); /* while its first may be no more */
 	rf_heap_del(&s->works, &w->item);
 	rf_heap_del(&s->leaf->large, &w->large);
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
 	if (s->works.n == 0)
 		let_go(qs, s);
-	else if (pieced)
-		hold(qs, &(struct aside){ .s = s, .kind = RF_HOLD_PIECE });
 	else if (s->hold == RF_HOLD_NONE)
 		rf_heap_put(&s->leaf->ready, &s->item);
 	LIST_SET(&qs->waiting, s->leaf, waiting_pos, rf_queue_shapes(s->leaf) > 0);
-	list_short(qs, s->leaf);
-	if (s->leaf->ready.n < qs->deep)
-		refill(qs, s->leaf);
+	refill(qs, s->leaf);
 	rf_order_path(qs, s->leaf);
 }
 
@@ -728,10 +684,6 @@ static struct rf_shape *in_heaps(const struct rf_queues *qs, const struct rf_que
 		if (i < leaf->rooms[r].n)
 			return RF_CONTAINER_OF(leaf->rooms[r].at[i], struct rf_shape, room);
 	}
-	for (size_t r = 0; leaf->n_pieced > 0 && r <= RF_QUEUE_PIECES; i -= leaf->pieces[r++].n) {
-		if (i < leaf->pieces[r].n)
-			return RF_CONTAINER_OF(leaf->pieces[r].at[i], struct rf_shape, room);
-	}
 	return NULL;
 }
 
@@ -743,10 +695,6 @@ static void look_at_heaps(struct rf_queues *qs, struct rf_queue *leaf, const str
 		look_at(qs, c, in_heaps(qs, leaf, step(&leaf->look, n)));
 	if (leaf->ready.n > 0)
 		look_at(qs, c, SHAPE(leaf->ready.at[0])); /* who comes first is looked at each time */
-	for (size_t i = 0; leaf->n_pieced > 0 && i <= RF_QUEUE_PIECES; i++) {
-		if (leaf->pieces[i].n > 0)
-			look_at(qs, c, RF_CONTAINER_OF(leaf->pieces[i].at[0], struct rf_shape, room));
-	}
 }
 
 static void look_at_held(struct rf_queues *qs, struct rf_queue *leaf, const struct rf_claims *c)
@@ -780,10 +728,6 @@ static int64_t test(const struct rf_queues *qs, struct rf_shape *s, int64_t now,
 	int64_t most;
 
 	*ret = (struct aside){ .s = s, .kind = RF_HOLD_SOFT, .mask = rf_shape_mask(s) };
-	if (rf_order_too_large(qs, s)) {
-		ret->kind = RF_HOLD_PIECE;
-		return 0;
-	}
 	if (rf_charge_check(s, s->min, &why) != RF_WHY_RUNNING) {
 		if (why.level == s->leaf)
 			ret->kind = RF_HOLD_OWN;
@@ -801,17 +745,102 @@ static int64_t test(const struct rf_queues *qs, struct rf_shape *s, int64_t now,
 	return most;
 }
 
+static struct rf_shape *first_of(struct rf_queues *qs, const struct rf_queue *q);
+
+/* The children of a queue of which something may fit, in order. peek: also those of which nothing may be tried now. */
+static struct rf_pass *pass_start(struct rf_queues *qs, const struct rf_queue *q, bool peek)
+{
+	struct rf_pass *p = &qs->passes[q->depth];
+
+	p->peek = peek;
+	rf_walk_start(&p->walk, &q->ready, &qs->most);
+	p->next = rf_walk_next(&p->walk);
+	rf_vec_clear(&p->late);
+	p->n_late = 0;
+	return p;
+}
+
+static struct rf_queue *take_next(struct rf_pass *p)
+{
+	struct rf_queue *q = QUEUE(p->next);
+
+	p->next = rf_walk_next(&p->walk);
+	return q;
+}
+
+static bool is_idle(const struct rf_queues *qs, const struct rf_queue *q)
+{
+	return q->rests || q->vain_at == qs->helps;
+}
+
+/* First who stays within its guarantee with what comes first of it, of all that fits: a place in the heap is only the
+ * best that it may have, and whether it has is seen when its turn comes. */
+static struct rf_queue *pass_within(struct rf_queues *qs, struct rf_pass *p)
+{
+	while (p->next != NULL && !QUEUE(p->next)->over) {
+		struct rf_queue *q = take_next(p);
+		const struct rf_shape *s;
+
+		if (!p->peek && is_idle(qs, q))
+			continue;
+		s = first_of(qs, q);
+		if (s != NULL && !rf_order_over(q, s))
+			return q;
+		rf_vec_push(&p->late, q);
+	}
+	return NULL;
+}
+
+static struct rf_queue *pass_next(struct rf_queues *qs, struct rf_pass *p, bool within)
+{
+	struct rf_queue *q = pass_within(qs, p), *late = p->n_late < p->late.n ? p->late.at[p->n_late] : NULL;
+
+	if (q != NULL || within)
+		return q;
+	if (late == NULL || (p->next != NULL && key_before(QUEUE(p->next), late)))
+		return p->next != NULL ? take_next(p) : NULL;
+	p->n_late++;
+	return late;
+}
+
+/* Who comes first below of those for whom some machine may have room; NULL: nobody. */
+static struct rf_shape *first_of(struct rf_queues *qs, const struct rf_queue *q)
+{
+	struct rf_shape *first = NULL;
+	struct rf_heap_item *i;
+	struct rf_pass *p;
+
+	if (q->first == NULL || !rf_need_fits(&q->need, &qs->most))
+		return NULL;
+	if (!rf_queue_is_leaf(q)) {
+		p = pass_start(qs, q, true);
+		for (struct rf_queue *c; first == NULL && (c = pass_next(qs, p, false)) != NULL;)
+			first = first_of(qs, c);
+		return first;
+	}
+	if (!rf_order_too_large(qs, q->first))
+		return q->first;
+	rf_walk_start(&qs->passes[q->depth].walk, &q->ready, &qs->most);
+	i = rf_walk_next(&qs->passes[q->depth].walk);
+	return i != NULL ? SHAPE(i) : NULL;
+}
+
 static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, bool within,
 				      int64_t now, int64_t *ret_members)
 {
-	struct rf_walk *walk = &qs->walks[q->depth];
+	struct rf_walk *walk = &qs->passes[q->depth].walk;
 	bool deep = is_deep(qs, q);
 	size_t most = deep ? RF_QUEUE_VAIN : RF_QUEUE_TRIES;
 	struct aside aside[RF_QUEUE_TRIES];
 	struct rf_workload *found = NULL;
 	size_t n = 0;
 
-	rf_walk_start(walk, &q->ready);
+	if (q->more && first_of(qs, q) == NULL) {
+		refill(qs, q);
+		rf_vec_push(&qs->touched, q);
+		return NULL;
+	}
+	rf_walk_start(walk, &q->ready, &qs->most);
 	for (struct rf_heap_item *i; found == NULL && (i = rf_walk_next(walk)) != NULL;) {
 		if (within && rf_order_over(q, SHAPE(i)))
 			continue;
@@ -822,7 +851,7 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 		}
 		if (aside[n].kind != RF_HOLD_OWN && !deep)
 			continue;
-		q->tries += aside[n].kind != RF_HOLD_PIECE;
+		q->tries++;
 		if (++n < RF_COUNT(aside) && q->tries < most)
 			continue;
 		rest(qs, q);
@@ -840,8 +869,6 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 /* Not even the smallest that waits below would fit. */
 static bool full(const struct rf_queues *qs, const struct rf_queue *q)
 {
-	if (q->piece > qs->piece)
-		return true;
 	for (size_t r = 0; r < qs->n_res; r++) {
 		int64_t least = q->v[RF_V_LEAST][r];
 
@@ -852,52 +879,35 @@ static bool full(const struct rf_queues *qs, const struct rf_queue *q)
 	return false;
 }
 
-static struct rf_workload *visit(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
-				 int64_t *ret_members);
-
-static struct rf_workload *visit_children(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
-					  int64_t *ret_members)
-{
-	struct rf_walk *walk = &qs->walks[q->depth];
-	struct rf_workload *found = NULL;
-
-	rf_walk_start(walk, &q->ready);
-	for (struct rf_heap_item *i; found == NULL && (i = rf_walk_next(walk)) != NULL;) {
-		if (within && QUEUE(i)->over)
-			break;
-		found = visit(qs, QUEUE(i), within, now, ret_members);
-	}
-	return found;
-}
-
-/* Looked through in vain: until something helps it is not looked at again. What others start helps nobody. */
-static void note_vain(struct rf_queues *qs, struct rf_queue *q)
-{
-	q->vain_at = qs->helps;
-	if (qs->piece < RF_QUEUE_PIECES && q->children.n <= 2 * RF_QUEUE_TRIES) /* else when all are put in order */
-		rf_order_least_again(qs, q);
-}
-
-/* within: only what stays within its guarantee. Who has such comes before who has not. */
+/* within: only what stays within its guarantee. Who has such comes before who has not. What was looked through in vain is
+ * not looked at again until something helps; what others start helps nobody. */
 static struct rf_workload *visit(struct rf_queues *qs, struct rf_queue *q, bool within, int64_t now,
 				 int64_t *ret_members)
 {
 	bool leaf = rf_queue_is_leaf(q) && q->parent != NULL;
-	struct rf_workload *found;
+	struct rf_workload *found = NULL;
+	struct rf_pass *p;
 
-	if (q->rests || q->vain_at == qs->helps || (leaf ? q->piece > qs->piece && !is_deep(qs, q) : full(qs, q)))
+	if (is_idle(qs, q) || !rf_need_fits(&q->need, &qs->most) || (!leaf && full(qs, q)))
 		return NULL;
-	found = leaf ? visit_leaf(qs, q, within, now, ret_members) :
-		       visit_children(qs, q, within, now, ret_members);
+	if (leaf) {
+		found = visit_leaf(qs, q, within, now, ret_members);
+	} else {
+		p = pass_start(qs, q, false);
+		for (struct rf_queue *c; found == NULL && (c = pass_next(qs, p, within)) != NULL;)
+			found = visit(qs, c, within, now, ret_members);
+	}
 	if (found == NULL && !within)
-		note_vain(qs, q);
+		q->vain_at = qs->helps;
 	return found;
 }
 
-static bool path_over(const struct rf_queue *q)
+static bool path_over(struct rf_queues *qs, const struct rf_queue *q)
 {
 	for (; q->parent != NULL; q = q->parent) {
-		if (q->over)
+		const struct rf_shape *s = q->over ? NULL : first_of(qs, q);
+
+		if (q->over || (s != NULL && rf_order_over(q, s)))
 			return true;
 	}
 	return false;
@@ -911,7 +921,7 @@ static struct rf_workload *visit_from(struct rf_queues *qs, struct rf_queue *q, 
 	for (;;) {
 		struct rf_workload *w = NULL;
 
-		if (!path_over(q))
+		if (!path_over(qs, q))
 			w = visit(qs, q, true, now, ret_members);
 		if (w == NULL && qs->touched.n == 0)
 			w = visit(qs, q, false, now, ret_members);

@@ -12,10 +12,16 @@
 #define RF_QUEUE_VAIN 4
 /* Who has used more than the others by one part in so many has had its share, for reservations. */
 #define RF_QUEUE_OVER 200
-/* Amounts that a member needs on one machine: those above count as this one. */
-#define RF_QUEUE_PIECES 64
-
 typedef unsigned __int128 rf_u128;
+
+static inline bool rf_need_fits(const struct rf_queue_need *need, const struct rf_queue_need *most)
+{
+	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++) {
+		if (need->of[i] > most->of[i])
+			return false;
+	}
+	return true;
+}
 
 /* --- heap: the first is at[0]; items know where they are ------------------------------------ */
 
@@ -23,22 +29,29 @@ struct rf_heap_item {
 	size_t pos; /* 1 is the first; 0: in no heap */
 };
 typedef bool rf_heap_before(const struct rf_heap_item *a, const struct rf_heap_item *b);
+typedef const struct rf_queue_need *rf_heap_need(const struct rf_heap_item *i);
 struct rf_heap {
 	struct rf_heap_item **at;
 	size_t n, cap;
 	rf_heap_before *before;
+	rf_heap_need *need;    /* NULL: nobody asks for those that fit */
+	struct rf_queue_need *least; /* of each, of at[i] and of all below it in the heap: what does not fit is passed over unseen */
 };
 void rf_heap_put(struct rf_heap *h, struct rf_heap_item *i); /* adds it, or finds its new place */
 void rf_heap_del(struct rf_heap *h, struct rf_heap_item *i); /* nothing if it is in none */
 void rf_heap_all(struct rf_heap *h);			     /* every place anew */
 void rf_heap_done(struct rf_heap *h);
+/* So many fit, at this place and below it; or enough. */
+size_t rf_heap_fits(const struct rf_heap *h, size_t i, const struct rf_queue_need *most, size_t enough);
+bool rf_heap_audit(const struct rf_heap *h);
 
-/* All of a heap in order, without changing it; the heap must stand still meanwhile. */
+/* All of a heap that fit, in order, without changing it; the heap must stand still meanwhile. */
 struct rf_walk {
 	const struct rf_heap *heap;
+	const struct rf_queue_need *most;
 	size_t *at, n, cap;
 };
-void rf_walk_start(struct rf_walk *w, const struct rf_heap *h);
+void rf_walk_start(struct rf_walk *w, const struct rf_heap *h, const struct rf_queue_need *most);
 struct rf_heap_item *rf_walk_next(struct rf_walk *w);
 
 /* --- records ------------------------------------------------------------------------------- */
@@ -79,9 +92,9 @@ struct rf_queue {
 
 	/* order */
 	struct rf_heap ready; /* children; in a leaf: shapes */
-	struct rf_shape *first;
-	bool over;     /* its first would leave it over its guarantee */
-	int64_t piece; /* nothing below that is ready needs less on one machine */
+	struct rf_shape *first; /* whether or not a machine has room for it */
+	bool over;	     /* whatever is ready below would leave it over its guarantee */
+	struct rf_queue_need need; /* nothing below that is ready, or may be soon, needs less on one machine */
 	uint64_t vain_at; /* as of this count of helps nothing below may run; 0: not known */
 	rf_u128 key;   /* what it has used by weight, when it was last put in its place */
 	rf_u128 usage; /* the same, for the order of victims */
@@ -97,13 +110,11 @@ struct rf_queue {
 	struct rf_workload *running; /* newest first */
 	struct rf_shape *held, *held_last;
 	struct rf_heap *rooms; /* shapes that wait for room, by need; NULL: none yet */
-	struct rf_heap *pieces; /* shapes that wait for a machine with so much left, by that; NULL: none yet */
-	uint64_t piece_sizes; /* those of which somebody waits in pieces, a bit each: bit 0 is 1 */
-	size_t piece_least;   /* which of short_of it is in; 0: none */
-	size_t n_held, n_roomed, n_pieced, to_scan, n_soft, n_refused;
+	size_t n_held, n_roomed, to_scan, n_soft, n_refused;
+	bool more; /* some that stepped aside may be ready: enough others were, or they are not looked at yet */
 	uint64_t freed;	      /* grows when work of its own ends */
 	struct rf_heap large; /* gangs that wait, the largest first, then the oldest */
-	size_t soft_pos, refused_pos, short_pos, waiting_pos,
+	size_t soft_pos, refused_pos, waiting_pos,
 		large_pos;  /* in the lists of leaves that hold such; 0: not in it */
 	struct rf_look look, look_held;
 	struct rf_shape *held_look; /* the next of held */
@@ -122,7 +133,6 @@ enum rf_hold {
 	RF_HOLD_OWN,	 /* until work of its own leaf ends */
 	RF_HOLD_SOFT,	 /* until anything ends that uses what it lacks */
 	RF_HOLD_REFUSED, /* until the caller says so */
-	RF_HOLD_PIECE,	 /* until a machine has so much left */
 };
 
 /* Workloads of one leaf that are alike in all but priority and age. */
@@ -131,16 +141,16 @@ struct rf_shape {
 	struct rf_queue *leaf;
 	uint64_t shape;
 	int64_t min, size, run_limit;
-	bool preemptible, stoppable, one_place; /* stoppable: at any time */
-	int64_t piece;		     /* of the first resource, that a member needs on one machine; 0: it may be spread */
+	bool preemptible, stoppable; /* stoppable: at any time */
+	struct rf_queue_need need;   /* of a member on one machine */
 	struct rf_heap works;	     /* that wait */
 	size_t refs;		     /* works that wait or run */
 	enum rf_hold hold;
 	uint64_t mask, held_at;
 	struct rf_shape *held_prev, *held_next; /* in the leaf's list, or */
-	struct rf_heap_item room;		/* among those that wait for room, or for a machine */
+	struct rf_heap_item room;		/* among those that wait for room */
 	size_t room_res;
-	int64_t need;
+	int64_t need_room;
 	struct rf_look look; /* at its works */
 	size_t n_ask;
 	struct rf_queue_ask ask[];
@@ -184,7 +194,6 @@ struct rf_queues {
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
 	RF_VEC(struct rf_queue *) soft, refused, large, waiting; /* leaves that have such */
-	RF_VEC(struct rf_queue *) short_of[RF_QUEUE_PIECES + 1]; /* leaves that would have more ready, had a machine so much left */
 	RF_VEC(struct rf_queue *) rested, touched;
 	uint64_t serial;
 	size_t n_works;
@@ -198,11 +207,17 @@ struct rf_queues {
 	uint64_t round; /* ends when who had its turn is to have another, while some rest */
 	uint64_t ticks; /* counts what may help somebody */
 	uint64_t helps; /* the same, for those who are ready: until then what may not run may not */
-	int64_t piece;	/* no machine has more left of the first resource */
+	struct rf_queue_need most; /* no machine has more left */
 	uint64_t soft_at[RF_QUEUE_RES_MAX], changed_at[RF_QUEUE_RES_MAX];
 	struct rf_reservation reserved[RF_QUEUE_RESERVATIONS_MAX];
 	size_t n_reserved;
-	struct rf_walk walks[RF_QUEUE_DEPTH_MAX + 2];
+	struct rf_pass {
+		struct rf_walk walk;
+		bool peek;
+		struct rf_heap_item *next;    /* of the walk; NULL: there are no more */
+		RF_VEC(struct rf_queue *) late; /* might have been within their guarantee, and are not */
+		size_t n_late;		      /* of these, so many had their turn */
+	} passes[RF_QUEUE_DEPTH_MAX + 2]; /* by depth */
 	uint64_t news;	  /* counts what comes from outside: work that comes or ends, other amounts */
 	int64_t takes_ms; /* when rf_takes_open was last called */
 };
@@ -270,10 +285,9 @@ void rf_queue_recall(struct rf_queues *qs, struct rf_queue *q, int64_t now);
 void rf_share_fill(struct rf_queues *qs); /* RF_V_FAIR, if stale */
 
 /* queue_order.c */
-bool rf_order_child(const struct rf_heap_item *a, const struct rf_heap_item *b);
-bool rf_order_shape(const struct rf_heap_item *a, const struct rf_heap_item *b);
+void rf_order_leaf(struct rf_queue *q);	  /* of shapes from now on; it has none yet */
+void rf_order_parent(struct rf_queue *q); /* of queues */
 bool rf_order_room(const struct rf_heap_item *a, const struct rf_heap_item *b);
-bool rf_order_piece(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_work(const struct rf_heap_item *a, const struct rf_heap_item *b);
 bool rf_order_large(const struct rf_heap_item *a, const struct rf_heap_item *b);
 /* Would the smallest of this shape leave the queue over its guarantee? */
@@ -283,14 +297,14 @@ void rf_order_least(struct rf_queues *qs, struct rf_queue *q);
 void rf_order_least_again(struct rf_queues *qs, struct rf_queue *q); /* unless that takes long */
 static inline size_t rf_queue_shapes(const struct rf_queue *leaf)
 {
-	return leaf->ready.n + leaf->n_held + leaf->n_roomed + leaf->n_pieced;
+	return leaf->ready.n + leaf->n_held + leaf->n_roomed;
 }
 /* No machine has so much left. */
 static inline bool rf_order_too_large(const struct rf_queues *qs, const struct rf_shape *s)
 {
-	return s->piece > qs->piece;
+	return !rf_need_fits(&s->need, &qs->most);
 }
-bool rf_order_audit(const struct rf_queues *qs, const struct rf_queue *leaf); /* is it in the list where it belongs? */
+bool rf_order_audit(const struct rf_queue *q); /* is what is kept of it right? */
 void rf_order_keys(struct rf_queues *qs, struct rf_queue *q); /* of one queue, from its heap */
 void rf_order_path(struct rf_queues *qs, struct rf_queue *leaf);
 void rf_order_wake_all(struct rf_queues *qs);

@@ -12,7 +12,7 @@ static struct rf_queue *new_queue(struct rf_queues *qs, struct rf_str name)
 	memcpy(q->name, name.p, name.n);
 	q->serial = ++qs->serial;
 	q->weight = 1;
-	q->ready.before = rf_order_shape;
+	rf_order_leaf(q);
 	q->large.before = rf_order_large;
 	return q;
 }
@@ -21,10 +21,7 @@ static void free_queue(const struct rf_queues *qs, struct rf_queue *q)
 {
 	for (size_t r = 0; q->rooms != NULL && r < 2 * qs->n_res; r++)
 		rf_heap_done(&q->rooms[r]);
-	for (size_t i = 0; q->pieces != NULL && i <= RF_QUEUE_PIECES; i++)
-		rf_heap_done(&q->pieces[i]);
 	free(q->rooms);
-	free(q->pieces);
 	rf_heap_done(&q->ready);
 	rf_heap_done(&q->large);
 	rf_vec_done(&q->children);
@@ -75,13 +72,14 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 		qs->parts |= (uint64_t)c->resources[i].part << i;
 	}
 	qs->root = new_queue(qs, RF_STR_EMPTY);
-	qs->root->ready.before = rf_order_child;
+	rf_order_parent(qs->root);
 	for (size_t i = 0; i < qs->n_res; i++)
 		qs->root->v[RF_V_LIMIT][i] = RF_QUEUE_NO_LIMIT;
 	qs->round = 1;
 	qs->helps = 1;
 	qs->deep = RF_QUEUE_TRIES;
-	qs->piece = RF_QUEUE_PIECES;
+	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++)
+		qs->most.of[i] = RF_QUEUE_NO_LIMIT;
 	qs->stale = true;
 	*ret = qs;
 	return 0;
@@ -163,14 +161,14 @@ void rf_queues_free(struct rf_queues *qs)
 	rf_vec_done(&qs->order);
 	rf_vec_done(&qs->soft);
 	rf_vec_done(&qs->refused);
-	for (size_t i = 0; i < RF_COUNT(qs->short_of); i++)
-		rf_vec_done(&qs->short_of[i]);
 	rf_vec_done(&qs->rested);
 	rf_vec_done(&qs->touched);
 	rf_vec_done(&qs->large);
 	rf_vec_done(&qs->waiting);
-	for (size_t i = 0; i < RF_COUNT(qs->walks); i++)
-		free(qs->walks[i].at);
+	for (size_t i = 0; i < RF_COUNT(qs->passes); i++) {
+		free(qs->passes[i].walk.at);
+		rf_vec_done(&qs->passes[i].late);
+	}
 	for (size_t i = 0; i < qs->n_res; i++)
 		free(qs->res_names[i]);
 	free(qs->res_names);
@@ -288,7 +286,7 @@ static void unlink_child(const struct rf_queues *qs, struct rf_queue *q)
 		break;
 	}
 	if (p->children.n == 0 && p->parent != NULL) { /* a leaf now, and empty */
-		p->ready.before = rf_order_shape;
+		rf_order_leaf(p);
 		memset(p->v[RF_V_USED], 0, qs->n_res * sizeof(*p->v[0]));
 		memset(p->v[RF_V_FIXED], 0, qs->n_res * sizeof(*p->v[0]));
 		memset(p->v[RF_V_WANT], 0, qs->n_res * sizeof(*p->v[0]));
@@ -308,7 +306,7 @@ static void link_child(struct rf_queue *q, struct rf_queue *parent)
 {
 	q->parent = parent;
 	rf_vec_push(&parent->children, q);
-	parent->ready.before = rf_order_child;
+	rf_order_parent(parent);
 	parent->first = NULL;
 	set_depth(q, parent->depth + 1);
 }
@@ -516,8 +514,8 @@ static void reorder(struct rf_queues *qs, int64_t now)
 		struct rf_queue *q = qs->order.at[i];
 
 		rf_heap_all(&q->ready);
-		rf_order_keys(qs, q);
 		rf_order_least_again(qs, q);
+		rf_order_keys(qs, q);
 		if (q->parent == NULL)
 			continue;
 		/* the parent's heap is put right as a whole when its turn comes */
@@ -564,9 +562,9 @@ void rf_queues_settle_tree(struct rf_queues *qs, int64_t now)
 		return;
 	}
 	qs->unordered = false;
-	reorder(qs, now);
 	for (size_t i = qs->order.n; i-- > 0;)
 		rf_order_least(qs, qs->order.at[i]);
+	reorder(qs, now);
 }
 
 /* --- recount -------------------------------------------------------------------------------- */
@@ -624,8 +622,8 @@ static int recount_one(struct rf_queues *qs, struct rf_queue *q, struct rf_err *
 	if (rate != q->rate)
 		return rf_fail(err, RF_INTERNAL, "queue %s: its bill is %llu, counted %llu",
 			       q->name, (unsigned long long)q->rate, (unsigned long long)rate);
-	if (rf_queue_is_leaf(q) && q->parent != NULL && !rf_order_audit(qs, q))
-		return rf_fail(err, RF_INTERNAL, "queue %s: who waits for a machine with more left is not listed as such", q->name);
+	if (!qs->unordered && !rf_order_audit(q))
+		return rf_fail(err, RF_INTERNAL, "queue %s: what is kept of who waits there is wrong", q->name);
 	return 0;
 }
 

@@ -67,10 +67,17 @@ struct shape_key {
 	int64_t min, size, run_limit, kind;
 };
 
+static int64_t kind_of(bool preemptible, bool stoppable, const struct rf_queue_need *need)
+{
+	const struct rf_queue_need none = { 0 };
+
+	return (preemptible ? (stoppable ? 2 : 1) : 0) | (memcmp(need, &none, sizeof(none)) != 0 ? 4 : 0);
+}
+
 static struct shape_key key_of(const struct rf_queue *q, const struct rf_workload_spec *s)
 {
 	return (struct shape_key){ q->serial, s->shape,	       s->min,
-				   s->size,   s->run_limit_ms, (s->preemptible ? (s->min_run_ms == 0 ? 2 : 1) : 0) | (s->one_place ? 4 : 0) };
+				   s->size,   s->run_limit_ms, kind_of(s->preemptible, s->min_run_ms == 0, &s->need) };
 }
 
 static int check_ask(const struct rf_queues *qs, const struct rf_workload_spec *s,
@@ -155,7 +162,7 @@ static int check_work(const struct rf_queues *qs, const struct rf_queue *q,
 
 static bool same_ask(const struct rf_shape *shape, const struct rf_workload_spec *s)
 {
-	if (shape->n_ask != s->n_ask)
+	if (shape->n_ask != s->n_ask || memcmp(&shape->need, &s->need, sizeof(s->need)) != 0)
 		return false;
 	for (size_t i = 0; i < s->n_ask; i++) {
 		if (shape->ask[i].resource != s->ask[i].resource ||
@@ -176,11 +183,7 @@ static struct rf_shape *new_shape(struct rf_queue *q, const struct rf_workload_s
 	shape->run_limit = s->run_limit_ms;
 	shape->preemptible = s->preemptible;
 	shape->stoppable = s->preemptible && s->min_run_ms == 0;
-	shape->one_place = s->one_place;
-	for (size_t i = 0; i < s->n_ask && s->one_place; i++) {
-		if (s->ask[i].resource == 0)
-			shape->piece = RF_MIN(s->ask[i].amount, RF_QUEUE_PIECES);
-	}
+	shape->need = s->need;
 	shape->works.before = rf_order_work;
 	shape->n_ask = s->n_ask;
 	memcpy(shape->ask, s->ask, s->n_ask * sizeof(shape->ask[0]));
@@ -237,7 +240,7 @@ static void drop_shape(struct rf_queues *qs, struct rf_shape *s)
 {
 	struct shape_key key = { s->leaf->serial, s->shape,
 				 s->min,	  s->size,
-				 s->run_limit,	  (s->preemptible ? (s->stoppable ? 2 : 1) : 0) | (s->one_place ? 4 : 0) };
+				 s->run_limit,	  kind_of(s->preemptible, s->stoppable, &s->need) };
 
 	if (--s->refs > 0)
 		return;

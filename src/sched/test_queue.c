@@ -1671,6 +1671,12 @@ static void a_restart_finds_the_same_books(void **state)
 	}
 }
 
+/* The best machine has so many cards left. */
+static void left(struct rf_queues *qs, int64_t cards)
+{
+	rf_queues_left(qs, &(struct rf_queue_need){ { cards, NONE, NONE, NONE, NONE } });
+}
+
 static struct rf_workload *submit_pod(struct rf_queues *qs, struct rf_queue *q, int64_t cards, uint64_t shape)
 {
 	const struct rf_queue_ask ask = { CARDS, cards };
@@ -1679,7 +1685,7 @@ static struct rf_workload *submit_pod(struct rf_queues *qs, struct rf_queue *q, 
 				      .created_ms = (int64_t)last_id,
 				      .min = 1,
 				      .size = 1,
-				      .one_place = true,
+				      .need = { { cards } },
 				      .preemptible = true,
 				      .ask = &ask,
 				      .n_ask = 1 };
@@ -1705,7 +1711,7 @@ static void too_large_for_any_machine(size_t many)
 	for (size_t i = 1; i < many; i++)
 		submit_pod(qs, q, 2, 1 + i);
 	one = submit_pod(qs, q, 1, 100000);
-	rf_queues_piece(qs, 1);
+	left(qs, 1);
 	assert_ptr_equal(rf_queues_next(qs, 0, &members), one);
 	assert_int_equal(rf_queues_admit(qs, one, 1, 0, &err), 0);
 	assert_null(rf_queues_next(qs, 0, &members));
@@ -1723,13 +1729,13 @@ static void too_large_for_any_machine(size_t many)
 	rf_queues_remove(qs, one, 0);
 	/* then the oldest is the first, small or not */
 	one = submit_pod(qs, q, 1, 100000);
-	rf_queues_piece(qs, 2);
+	left(qs, 2);
 	assert_ptr_equal(rf_queues_next(qs, 0, &members), two);
 	rf_workload_why(qs, two, 0, &why);
 	assert_int_equal(why.kind, RF_WHY_TURN);
-	rf_queues_piece(qs, 0);
+	left(qs, 0);
 	assert_null(rf_queues_next(qs, 0, &members));
-	rf_queues_piece(qs, 1000000);
+	left(qs, 1000000);
 	assert_int_equal(admit_all(qs, 0), many + 2);
 	counts(qs);
 	rf_queues_free(qs);
@@ -1790,7 +1796,7 @@ static void who_fits_a_machine_is_found(void **state)
 		struct rf_workload *w;
 
 		come_or_go(c);
-		rf_queues_piece(c->qs, piece);
+		left(c->qs, piece);
 		w = rf_queues_next(c->qs, 0, &members);
 		assert_int_equal(w != NULL, any_fits(c, piece));
 		if (w != NULL) {

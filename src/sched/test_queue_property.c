@@ -61,12 +61,13 @@ enum op {
 	TIME,
 	AHEAD,
 	RECLAIM,
+	LEFT,
 	OPS
 };
 static const char *const op_names[OPS] = { "submit",  "admit",	"refuse", "changed",  "remove",
 					   "requeue", "resize", "quota",  "capacity", "move",
-					   "remake",  "time",	"ahead",  "reclaim" };
-static const unsigned char odds[OPS] = { 30, 30, 6, 4, 16, 4, 4, 3, 2, 1, 1, 12, 3, 6 };
+					   "remake",  "time",	"ahead",  "reclaim",  "left" };
+static const unsigned char odds[OPS] = { 30, 30, 6, 4, 16, 4, 4, 3, 2, 1, 1, 12, 3, 6, 20 };
 
 struct event {
 	enum op op;
@@ -93,6 +94,7 @@ struct world {
 	struct mqueue q[QUEUES];
 	struct mwork w[WORKS];
 	int64_t capacity[RES], now;
+	int64_t left[RES]; /* on the best machine */
 	uint64_t refused[QUEUES][SHAPES], serial;
 	/* counted anew before every check */
 	int64_t used[QUEUES + 1][RES], fixed[QUEUES + 1][RES], want[QUEUES + 1][RES];
@@ -317,7 +319,29 @@ static int children_of(const struct world *w, int q, struct child *ret)
 	return n;
 }
 
-/* Of what has not stepped aside. */
+/* What is needed on one machine; other gangs may have members that differ. */
+static struct rf_queue_need need_of(int shape)
+{
+	const struct shape *s = &shapes[shape];
+	struct rf_queue_need n = { 0 };
+
+	for (size_t k = 0; k < s->n_ask && s->size < 6; k++)
+		n.of[s->ask[k].resource] = s->ask[k].amount;
+	return n;
+}
+
+static bool a_machine_has_it(const struct world *w, int shape)
+{
+	struct rf_queue_need n = need_of(shape);
+
+	for (int r = 0; r < RES; r++) {
+		if (n.of[r] > w->left[r])
+			return false;
+	}
+	return true;
+}
+
+/* Of what has not stepped aside, and some machine may have room for. */
 static const struct mwork *first_of(const struct world *w, int q)
 {
 	const struct mwork *best = NULL;
@@ -328,7 +352,7 @@ static const struct mwork *first_of(const struct world *w, int q)
 	for (int i = 0; i < WORKS; i++) {
 		const struct mwork *m = &w->w[i];
 
-		if (waits(m) && m->leaf == q && m->w->shape->hold == RF_HOLD_NONE &&
+		if (waits(m) && m->leaf == q && m->w->shape->hold == RF_HOLD_NONE && a_machine_has_it(w, m->shape) &&
 		    (best == NULL || before(m, best)))
 			best = m;
 	}
@@ -337,7 +361,7 @@ static const struct mwork *first_of(const struct world *w, int q)
 
 static bool may_run(const struct world *w, const struct mwork *m)
 {
-	return waits(m) && w->refused[m->leaf][m->shape] == 0 &&
+	return waits(m) && w->refused[m->leaf][m->shape] == 0 && a_machine_has_it(w, m->shape) &&
 	       allowed(w, m->leaf, m->shape, shapes[m->shape].min) &&
 	       rf_ahead_gate(w->qs, m->w, shapes[m->shape].min, w->now) == NULL;
 }
@@ -599,6 +623,7 @@ static bool do_submit(struct world *w, const struct event *e)
 							   .created_ms = m->created,
 							   .min = s->min,
 							   .size = s->size,
+							   .need = need_of(shape),
 							   .preemptible = s->preemptible,
 							   .min_run_ms = s->min_run,
 							   .run_limit_ms = s->run_limit,
@@ -648,6 +673,18 @@ static bool do_changed(struct world *w, const struct event *e)
 				w->refused[q][s] = 0;
 		}
 	}
+	return true;
+}
+
+static bool do_left(struct world *w, const struct event *e)
+{
+	struct rf_queue_need n = { 0 };
+
+	for (int r = 0; r < RES; r++) {
+		w->left[r] = (e->a >> (4 * r)) % 4 != 0 ? NONE : (int64_t)((e->b >> (4 * r)) % 5);
+		n.of[r] = w->left[r];
+	}
+	rf_queues_left(w->qs, &n);
 	return true;
 }
 
@@ -905,6 +942,8 @@ static bool apply(struct world *w, const struct event *e)
 		return true;
 	case AHEAD:
 		return do_ahead(w, e);
+	case LEFT:
+		return do_left(w, e);
 	default:
 		return do_reclaim(w, e);
 	}
@@ -943,6 +982,7 @@ static bool make_world(struct world *w, bool deep)
 			return false;
 	}
 	for (int r = 0; r < RES; r++) {
+		w->left[r] = NONE;
 		w->capacity[r] = r == CARDS ? 30 : 20;
 		CHECK(w, rf_queues_capacity(w->qs, r, w->capacity[r], &err) == 0);
 	}
