@@ -2910,7 +2910,8 @@ static void test_tries_are_bounded(void **state)
 	for (int i = 0; i < 2000; i++) {
 		struct rf_sched_pod p = pod(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "p%d", i)), "a", 1);
 
-		p.cpu_milli = 100000000 + i; /* each another shape, and more than there is */
+		p.cpu_milli = 1000 + i; /* each another shape */
+		p.models = RF_LIT("a100"); /* there is none */
 		put(&w, &p);
 	}
 	put_pod(&w, "b1", "b", 1);
@@ -2934,10 +2935,196 @@ static void test_tries_are_bounded(void **state)
 			waits += d[i].verdict == RF_CORE_WAIT;
 	}
 	assert_int_equal(waits, 2000);
-	assert_has(why(&w, "p1999"), "CPU");
+	assert_has(why(&w, "p1999"), "a100");
 	end(&w);
 }
 
+/* --- more than any machine has left --------------------------------------------------------------- */
+
+static struct rf_sched_pod heavy(struct world *w, const char *uid, const char *ns, int64_t cards, int64_t gib)
+{
+	struct rf_sched_pod p = pod(w, uid, ns, cards);
+
+	p.memory = gib * GI;
+	return p;
+}
+
+static void put_heavy(struct world *w, const char *uid, const char *ns, int64_t cards, int64_t gib)
+{
+	struct rf_sched_pod p = heavy(w, uid, ns, cards, gib);
+
+	put(w, &p);
+}
+
+static void run_heavy(struct world *w, const char *uid, const char *ns, int64_t gib)
+{
+	put_heavy(w, uid, ns, 1, gib);
+	decide(w);
+	carry_claim(w, of(w, RF_CORE_BIND, uid));
+	carry_bind(w, of(w, RF_CORE_BIND, uid), heavy(w, uid, ns, 1, gib));
+	decide(w);
+}
+
+/* It is not tried, so nothing was tried in vain: its queue, which has used less, has its turn as if it were not there. */
+static void test_who_fits_no_machine_costs_its_queue_no_turn(void **state)
+{
+	struct world w;
+	char uid[16];
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 3);
+	run_heavy(&w, "b1", "b", 1);
+	run_heavy(&w, "b2", "b", 1);
+	run_heavy(&w, "b3", "b", 1);
+	put_pod(&w, "b4", "b", 1);
+	for (int i = 0; i < 40; i++) {
+		snprintf(uid, sizeof(uid), "a%d", i);
+		put_heavy(&w, rf_arena_cstr(&w.a, rf_str(uid)), "a", 1, 600 + i); /* of 512 */
+	}
+	put_pod(&w, "small", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	w.now += 1000;
+	gone(&w, "b1", "b");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "small"));
+	assert_null(of(&w, RF_CORE_BIND, "b4"));
+	/* and those hear what they lack, as they always did */
+	gone(&w, "b2", "b");
+	gone(&w, "b3", "b");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "b4"));
+	assert_has(why(&w, "a0"), "memory");
+	assert_has(why(&w, "a39"), "memory");
+	end(&w);
+}
+
+/* Its place is that of the first for whom there may be room. */
+static void test_who_fits_no_machine_costs_its_queue_no_guarantee(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 1);
+	guarantee(&w, "b", 1);
+	put_heavy(&w, "large", "b", 2, 600);
+	put_pod(&w, "small", "b", 1);
+	put_pod(&w, "a1", "a", 1); /* the first by name */
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 1);
+	assert_non_null(of(&w, RF_CORE_BIND, "small"));
+	end(&w);
+}
+
+/* Passed over, and entitled all the same. */
+static void test_memory_is_taken_back(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	guarantee(&w, "a", 1);
+	run_heavy(&w, "b1", "b", 500);
+	put_heavy(&w, "a1", "a", 1, 100);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_EVICT, "b1"));
+	gone(&w, "b1", "b");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a1"));
+	end(&w);
+}
+
+/* Memory beside a card counts, for who needs a card: one node has no memory left, the other no card. */
+static void test_memory_beside_a_card(void **state)
+{
+	struct world w;
+	struct rf_fleet_left left;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 1);
+	put_heavy(&w, "b1", "b", 0, 500);
+	decide(&w);
+	carry_bind(&w, of(&w, RF_CORE_BIND, "b1"), heavy(&w, "b1", "b", 0, 500));
+	run_heavy(&w, "b2", "b", 100);
+	left = rf_fleet_left(rf_core_fleet(w.c));
+	assert_int_equal(left.cards, 1);
+	assert_int_equal(left.memory, 412 * GI);
+	assert_int_equal(left.beside.memory, 12 * GI);
+	put_heavy(&w, "a1", "a", 1, 100);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "a1"), "memory");
+	rf_core_del_pod(w.c, RF_LIT("b1"), w.now);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a1"));
+	end(&w);
+}
+
+static void tell_waiting(struct world *w, int i)
+{
+	static const char *const uids[] = { "a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1", "b2", "b3" };
+	struct rf_sched_pod p = heavy(w, uids[i], i < 6 ? "a" : "b", 1 + i % 2, 400 - 60 * (i % 5));
+
+	p.created_ms = i % 6;
+	put(w, &p);
+}
+
+static void resize_node(struct world *w, const char *name, int64_t gib)
+{
+	struct rf_sched_node n = { .name = rf_str(name), .cpu_milli = 64000, .memory = gib * GI, .pods = 110, .ready = true };
+
+	rf_core_put_node(w->c, &n);
+	decide(w);
+}
+
+/* One core saw machines with more and with less left, the other is told of what is there, in another order: both decide the
+ * same from then on. */
+static void test_who_fits_no_machine_and_a_restart(void **state)
+{
+	struct world w, v;
+	struct rf_core_decision bind;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 8);
+	put_heavy(&w, "runs", "b", 1, 470);
+	decide(&w);
+	bind = *of(&w, RF_CORE_BIND, "runs");
+	carry_claim(&w, &bind);
+	carry_bind(&w, &bind, heavy(&w, "runs", "b", 1, 470));
+	for (int i = 0; i < 10; i++) {
+		tell_waiting(&w, i);
+		decide(&w);
+		resize_node(&w, "n0", 471 + 10 * i); /* no more than 100 are left, and the smallest asks for 160 */
+	}
+	resize_node(&w, "n0", 512);
+
+	begin(&v);
+	v.now = w.now;
+	for (int i = 10; i-- > 0;)
+		tell_waiting(&v, i);
+	carry_claim(&v, &bind);
+	carry_bind(&v, &bind, heavy(&v, "runs", "b", 1, 470));
+	cluster(&v, 1, 8);
+	decide(&v);
+	assert_int_equal(count(&v, RF_CORE_BIND), 0);
+	gone(&w, "runs", "b");
+	gone(&v, "runs", "b");
+	decide(&w);
+	decide(&v);
+	assert_true(count(&w, RF_CORE_BIND) > 0);
+	assert_int_equal(w.n, v.n);
+	for (size_t i = 0; i < w.n; i++) {
+		assert_int_equal(w.d[i].verdict, v.d[i].verdict);
+		assert_true(rf_str_eq(w.d[i].uid, v.d[i].uid) && rf_str_eq(w.d[i].node, v.d[i].node));
+	}
+	end(&v);
+	end(&w);
+}
 
 static void test_most_does_not_cut_a_commit(void **state)
 {
@@ -3122,6 +3309,11 @@ int main(void)
 		cmocka_unit_test(test_card_in_mig_mode_is_no_whole_card),
 		cmocka_unit_test(test_no_plan_for_a_model_that_is_not_here),
 		cmocka_unit_test(test_tries_are_bounded),
+		cmocka_unit_test(test_who_fits_no_machine_costs_its_queue_no_turn),
+		cmocka_unit_test(test_who_fits_no_machine_costs_its_queue_no_guarantee),
+		cmocka_unit_test(test_memory_is_taken_back),
+		cmocka_unit_test(test_memory_beside_a_card),
+		cmocka_unit_test(test_who_fits_no_machine_and_a_restart),
 		cmocka_unit_test(test_looking_changes_no_order),
 		cmocka_unit_test(test_looking_changes_no_turn),
 		cmocka_unit_test(test_looking_puts_nothing_off),
