@@ -97,15 +97,12 @@ static void enough_happened(const struct counts *n)
 	assert_true(n->checked_reasons > n->events / 1000);
 }
 
-static void test_histories(void **state)
+static struct counts live_through(uint64_t seed, long events)
 {
 	static struct event e[WORLD_EVENTS];
 	struct counts n = { 0 };
-	uint64_t seed = seed_given();
-	long events = events_given();
 	char why[700];
 
-	(void)state;
 	print_message("RF_SEED=%" PRIu64 " RF_EVENTS=%ld\n", seed, events);
 	while (n.events < events) {
 		draw_history(seed, e, WORLD_EVENTS);
@@ -119,7 +116,28 @@ static void test_histories(void **state)
 		seed++;
 	}
 	say_counts(&n);
-	enough_happened(&n);
+	return n;
+}
+
+static void test_histories(void **state)
+{
+	struct counts n = live_through(seed_given(), events_given());
+
+	(void)state;
+	if (seed_given() < SCARCE_SEEDS)
+		enough_happened(&n);
+}
+
+/* Where CPU and memory are short, and not cards. */
+static void test_scarce_histories(void **state)
+{
+	struct counts n = live_through(SCARCE_SEEDS + seed_given() % SCARCE_SEEDS, EVENTS_DEFAULT / 10);
+
+	(void)state;
+	assert_true(n.binds > n.events / 100);
+	assert_true(n.wholes > n.events / 300);
+	assert_true(n.evicts > n.events / 2000);
+	assert_true(n.restarts > n.events / 2000);
 }
 
 /* Histories that broke once, and for which there is no shorter test. */
@@ -742,6 +760,7 @@ int main(void)
 		cmocka_unit_test(test_decay),
 		cmocka_unit_test(test_once_broken),
 		cmocka_unit_test(test_histories),
+		cmocka_unit_test(test_scarce_histories),
 	};
 	const struct CMUnitTest only[] = { cmocka_unit_test(test_histories) };
 

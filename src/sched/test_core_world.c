@@ -696,8 +696,8 @@ static void make_nodes(struct world *w)
 				    .disk = i / 2 % 2,
 				    .rack = w->racks && i != 3 ? 1 + i % RACKS : 0,
 				    .pool = w->racks ? i % (POOLS + 1) : 0,
-				    .cpu = 16000,
-				    .memory = 64 * GI,
+				    .cpu = w->scarce ? 2500 : 16000,
+				    .memory = (w->scarce ? 6 : 64) * GI,
 				    .pods = 12,
 				    .rdma = i % 3 == 0 ? 2 : 0,
 				    .gen = i % 4,
@@ -781,6 +781,7 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	w->racks = seed % 5 < 2;
 	w->grouped = seed % 8 == 4;
 	w->late_binds = seed % 8 == 7;
+	w->scarce = seed >= SCARCE_SEEDS;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;
 	w->remake = rf_prng_below(&w->rng, 2) != 0;
 	w->core = rf_core_new(&w->config);

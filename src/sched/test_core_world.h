@@ -144,6 +144,8 @@ struct counts {
 		restarts, checked_fits, checked_reasons, checked_victims, checked_guarantees, plans_done, writes, moves, racked;
 };
 
+#define SCARCE_SEEDS (UINT64_C(1) << 40) /* from here on worlds are scarce */
+
 struct world {
 	struct rf_core *core, *twin; /* the twin is told the same: it must decide the same */
 	struct rf_core_config config;
@@ -156,6 +158,7 @@ struct world {
 	bool late_binds; /* bindings that were called failed may be done later */
 	bool remake; /* evicted pods come again */
 	bool racks;  /* there are racks and pools, and tenants that share no rack */
+	bool scarce; /* nodes have little CPU and memory */
 	bool grouped; /* there are cards that do not say where they are, and tenants that share no NUMA node or no island */
 	struct node nodes[NODES];
 	int pools[POOLS]; /* enum rf_sched_placement, one more; 0: there is none */
