@@ -265,14 +265,20 @@ static bool enough(const struct out *o, size_t vain, size_t vain_since)
 	return vain >= TRIES || (o->d.n > 0 && vain_since >= o->d.n);
 }
 
+/* Rounded up, where what is needed is rounded down: who is passed over does not fit. */
+static int32_t mib(int64_t bytes)
+{
+	return (int32_t)((bytes + (1 << 20) - 1) >> 20);
+}
+
 static void tell_left(struct rf_core *c)
 {
 	struct rf_fleet_left left = rf_fleet_left(c->fleet);
-	const struct rf_queue_need most = { { [CO_NEED_CARDS] = left.cards,
-					      [CO_NEED_CPU] = left.cpu_milli,
-					      [CO_NEED_MEMORY] = left.memory,
-					      [CO_NEED_CPU_BESIDE] = left.beside.cpu_milli,
-					      [CO_NEED_MEMORY_BESIDE] = left.beside.memory } };
+	const struct rf_queue_need most = { { [CO_NEED_CARDS] = (int32_t)left.cards,
+					      [CO_NEED_CPU] = (int32_t)left.cpu_milli,
+					      [CO_NEED_MEMORY] = mib(left.memory),
+					      [CO_NEED_CPU_BESIDE] = (int32_t)left.beside.cpu_milli,
+					      [CO_NEED_MEMORY_BESIDE] = mib(left.beside.memory) } };
 
 	rf_queues_left(c->queues, &most);
 }

@@ -23,7 +23,7 @@
 /* The resources that are there from the start; then models and profiles as they become known. */
 enum { CO_CARDS, CO_BYTES, CO_MILLI, CO_CPU, CO_MEMORY, CO_PODS, CO_FIXED };
 /* What a pod needs on one machine, for the queues to pass it over where none has that left: who needs whole cards, on a
- * machine that has one left. */
+ * machine that has one left. CPU in thousandths, memory in MiB. */
 enum { CO_NEED_CARDS, CO_NEED_CPU, CO_NEED_MEMORY, CO_NEED_CPU_BESIDE, CO_NEED_MEMORY_BESIDE };
 
 /* In c->freed: somebody came whom others may want to be near. Who was refused and does not look at pods (rf_wish_moves)

@@ -521,9 +521,9 @@ static struct rf_queue_need need_of(const struct co_form *f)
 	bool cards = f->cards > 0;
 	struct rf_queue_need n = { 0 };
 
-	n.of[CO_NEED_CARDS] = f->cards;
-	n.of[cards ? CO_NEED_CPU_BESIDE : CO_NEED_CPU] = f->cpu;
-	n.of[cards ? CO_NEED_MEMORY_BESIDE : CO_NEED_MEMORY] = f->memory;
+	n.of[CO_NEED_CARDS] = (int32_t)RF_MIN(f->cards, INT32_MAX);
+	n.of[cards ? CO_NEED_CPU_BESIDE : CO_NEED_CPU] = (int32_t)RF_MIN(f->cpu, RF_FLEET_CPU_MAX);
+	n.of[cards ? CO_NEED_MEMORY_BESIDE : CO_NEED_MEMORY] = (int32_t)(RF_MIN(f->memory, RF_FLEET_MEMORY_MAX) >> 20);
 	return n;
 }
 

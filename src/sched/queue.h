@@ -118,9 +118,10 @@ struct rf_queue_ask {
 	int64_t amount; /* of one member; more than 0 */
 };
 
-/* What one member needs on one machine, of things that the caller tells apart; 0: nothing, or not all need the same. */
+/* What one member needs on one machine, of things that the caller tells apart, in units of its own; 0: nothing, or not all
+ * need the same. Small, since it is kept for every place of every heap. */
 struct rf_queue_need {
-	int64_t of[RF_QUEUE_NEEDS];
+	int32_t of[RF_QUEUE_NEEDS];
 };
 
 struct rf_workload_spec {
@@ -191,7 +192,7 @@ void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t reso
 /* More may be free of these resources, or elsewhere: what was refused for them is tried again. */
 void rf_queues_changed(struct rf_queues *qs, uint64_t resources);
 /* No machine has more left than this of each: who needs more of one of them is passed over until that changes, and is
- * told why as if it had been refused. RF_QUEUE_NO_LIMIT, as it is at first: anybody may be tried. */
+ * told why as if it had been refused. INT32_MAX, as it is at first: anybody may be tried. */
 void rf_queues_left(struct rf_queues *qs, const struct rf_queue_need *most);
 
 /* --- reclaim ----------------------------------------------------------------------------- */

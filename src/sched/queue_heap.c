@@ -33,32 +33,39 @@ static size_t down(struct rf_heap *h, size_t i)
 	return i;
 }
 
-static struct rf_queue_need lesser(const struct rf_queue_need *a, const struct rf_queue_need *b)
+static const struct rf_queue_need *need_of(const struct rf_heap *h, size_t i)
 {
-	struct rf_queue_need n;
-
-	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++)
-		n.of[i] = RF_MIN(a->of[i], b->of[i]);
-	return n;
+	return (const struct rf_queue_need *)((const char *)h->at[i] + h->need_at);
 }
 
 static struct rf_queue_need least(const struct rf_heap *h, size_t i)
 {
-	struct rf_queue_need n = *h->need(h->at[i]);
+	struct rf_queue_need n = *need_of(h, i);
 
-	for (size_t c = 2 * i + 1; c <= 2 * i + 2 && c < h->n; c++)
-		n = lesser(&n, &h->least[c]);
+	for (size_t c = 2 * i + 1; c <= 2 * i + 2 && c < h->n; c++) {
+		for (size_t k = 0; k < RF_QUEUE_NEEDS; k++)
+			n.of[k] = RF_MIN(n.of[k], h->least[c].of[k]);
+	}
 	return n;
+}
+
+static bool same_need(const struct rf_queue_need *a, const struct rf_queue_need *b)
+{
+	int32_t differ = 0;
+
+	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++)
+		differ |= a->of[i] ^ b->of[i];
+	return differ == 0;
 }
 
 /* From the lowest place that changed up to the highest, and on as long as it makes a difference. */
 static void mend(struct rf_heap *h, size_t low, size_t high)
 {
-	if (h->need == NULL || h->n == 0)
+	if (h->need_at == 0 || h->n == 0)
 		return;
 	for (size_t i = low;; i = (i - 1) / 2) {
 		struct rf_queue_need n = least(h, i);
-		bool same = memcmp(&n, &h->least[i], sizeof(n)) == 0;
+		bool same = same_need(&n, &h->least[i]);
 
 		h->least[i] = n;
 		if (i == 0 || (same && i <= high))
@@ -73,17 +80,28 @@ static void place(struct rf_heap *h, size_t from)
 	mend(h, RF_MAX(from, low), high);
 }
 
+/* Both in one block: who looks at one looks at the other. */
+static void grow(struct rf_heap *h)
+{
+	size_t each = sizeof(*h->at) + (h->need_at != 0 ? sizeof(*h->least) : 0);
+	struct rf_queue_need *was;
+
+	h->cap = h->cap ? h->cap * 2 : 4;
+	h->at = rf_realloc(h->at, h->cap * each);
+	if (h->need_at == 0)
+		return;
+	was = (struct rf_queue_need *)(h->at + h->n);
+	h->least = (struct rf_queue_need *)(h->at + h->cap);
+	memmove(h->least, was, h->n * sizeof(*h->least));
+}
+
 void rf_heap_put(struct rf_heap *h, struct rf_heap_item *item)
 {
 	if (item->pos == 0) {
-		if (h->n == h->cap) {
-			h->cap = h->cap ? h->cap * 2 : 4;
-			h->at = rf_realloc(h->at, h->cap * sizeof(*h->at));
-			if (h->need != NULL)
-				h->least = rf_realloc(h->least, h->cap * sizeof(*h->least));
-		}
+		if (h->n == h->cap)
+			grow(h);
 		set(h, h->n++, item);
-		if (h->need != NULL)
+		if (h->need_at != 0)
 			h->least[h->n - 1] = (struct rf_queue_need){ { -1 } }; /* not known: those above are looked at */
 	}
 	place(h, item->pos - 1);
@@ -110,18 +128,18 @@ void rf_heap_all(struct rf_heap *h)
 {
 	for (size_t i = h->n / 2; i-- > 0;)
 		(void)down(h, i);
-	for (size_t i = h->n; h->need != NULL && i-- > 0;)
+	for (size_t i = h->n; h->need_at != 0 && i-- > 0;)
 		h->least[i] = least(h, i);
 }
 
 bool rf_heap_audit(const struct rf_heap *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		struct rf_queue_need n = h->need != NULL ? least(h, i) : (struct rf_queue_need){ 0 };
+		struct rf_queue_need n = h->need_at != 0 ? least(h, i) : (struct rf_queue_need){ 0 };
 
 		if (i > 0 && h->before(h->at[i], h->at[(i - 1) / 2]))
 			return false;
-		if (h->need != NULL && memcmp(&n, &h->least[i], sizeof(n)) != 0)
+		if (h->need_at != 0 && !same_need(&n, &h->least[i]))
 			return false;
 	}
 	return true;
@@ -130,8 +148,7 @@ bool rf_heap_audit(const struct rf_heap *h)
 void rf_heap_done(struct rf_heap *h)
 {
 	free(h->at);
-	free(h->least);
-	*h = (struct rf_heap){ .before = h->before, .need = h->need };
+	*h = (struct rf_heap){ .before = h->before, .need_at = h->need_at };
 }
 
 static bool fits_below(const struct rf_heap *h, size_t i, const struct rf_queue_need *most)
@@ -145,7 +162,7 @@ size_t rf_heap_fits(const struct rf_heap *h, size_t i, const struct rf_queue_nee
 
 	if (!fits_below(h, i, most))
 		return 0;
-	n = rf_need_fits(h->need(h->at[i]), most);
+	n = rf_need_fits(need_of(h, i), most);
 	for (size_t c = 2 * i + 1; c <= 2 * i + 2 && n < enough; c++)
 		n += rf_heap_fits(h, c, most, enough - n);
 	return n;
@@ -204,7 +221,7 @@ struct rf_heap_item *rf_walk_next(struct rf_walk *w)
 			if (fits_below(w->heap, c, w->most))
 				add(w, c);
 		}
-		if (rf_need_fits(w->heap->need(w->heap->at[i]), w->most))
+		if (rf_need_fits(need_of(w->heap, i), w->most))
 			return w->heap->at[i];
 	}
 	return NULL;

@@ -30,10 +30,6 @@ static bool shape_before(const struct rf_heap_item *a, const struct rf_heap_item
 	return work_before(WORK(SHAPE(a)->works.at[0]), WORK(SHAPE(b)->works.at[0]));
 }
 
-static const struct rf_queue_need *shape_need(const struct rf_heap_item *i)
-{
-	return &SHAPE(i)->need;
-}
 
 bool rf_order_room(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
 {
@@ -56,21 +52,16 @@ static bool child_before(const struct rf_heap_item *ia, const struct rf_heap_ite
 	return a->over != b->over ? b->over : key_before(a, b);
 }
 
-static const struct rf_queue_need *child_need(const struct rf_heap_item *i)
-{
-	return &QUEUE(i)->need;
-}
-
 void rf_order_leaf(struct rf_queue *q)
 {
 	q->ready.before = shape_before;
-	q->ready.need = shape_need;
+	q->ready.need_at = offsetof(struct rf_shape, need) - offsetof(struct rf_shape, item);
 }
 
 void rf_order_parent(struct rf_queue *q)
 {
 	q->ready.before = child_before;
-	q->ready.need = child_need;
+	q->ready.need_at = offsetof(struct rf_queue, need) - offsetof(struct rf_queue, item);
 }
 
 bool rf_order_large(const struct rf_heap_item *ia, const struct rf_heap_item *ib)
@@ -364,11 +355,14 @@ static int64_t room_for(const struct rf_queue *leaf, size_t r, bool own)
 	return room;
 }
 
-/* How many are ready there for which some machine may have room, of a deep leaf; no more are called back than can be
- * tried soon. */
-static size_t fitting(const struct rf_queues *qs, const struct rf_queue *leaf)
+#define NOT_COUNTED SIZE_MAX
+/* Of a deep leaf no more are called back than can be tried soon: those count that are ready and for which some machine
+ * may have room. */
+static bool wants(const struct rf_queues *qs, const struct rf_queue *leaf, size_t *fit)
 {
-	return is_deep(qs, leaf) ? rf_heap_fits(&leaf->ready, 0, &qs->most, qs->deep) : 0;
+	if (*fit == NOT_COUNTED)
+		*fit = is_deep(qs, leaf) ? rf_heap_fits(&leaf->ready, 0, &qs->most, qs->deep) : 0;
+	return *fit < qs->deep;
 }
 
 static void call_back(struct rf_queues *qs, struct rf_shape *s, size_t *fit)
@@ -385,11 +379,14 @@ static void pull(struct rf_queues *qs, struct rf_queue *leaf, size_t *fit)
 		struct rf_heap *h = &leaf->rooms[i];
 		int64_t room = h->n > 0 ? room_for(leaf, i / 2, i % 2 == 1) : 0;
 
-		while (h->n > 0 && *fit < qs->deep) {
+		while (h->n > 0) {
 			struct rf_shape *s = RF_CONTAINER_OF(h->at[0], struct rf_shape, room);
 
 			if (s->need_room > room)
 				break;
+			leaf->more = !wants(qs, leaf, fit);
+			if (leaf->more)
+				return;
 			call_back(qs, s, fit);
 		}
 	}
@@ -419,10 +416,11 @@ bool rf_order_resting(const struct rf_queues *qs, const struct rf_shape *s)
 /* Brings back what may have been helped, the longest aside first. */
 static void refill(struct rf_queues *qs, struct rf_queue *leaf)
 {
-	size_t fit = fitting(qs, leaf);
+	size_t fit = NOT_COUNTED;
 
+	leaf->more = false;
 	pull(qs, leaf, &fit);
-	for (int i = 0; i < SCAN && leaf->to_scan > 0 && fit < qs->deep; i++) {
+	for (int i = 0; i < SCAN && leaf->to_scan > 0 && wants(qs, leaf, &fit); i++) {
 		struct rf_shape *s = leaf->held;
 
 		leaf->to_scan--;
@@ -436,7 +434,7 @@ static void refill(struct rf_queues *qs, struct rf_queue *leaf)
 			link_held(s);
 		}
 	}
-	leaf->more = leaf->to_scan > 0 || (leaf->n_roomed > 0 && fit >= qs->deep);
+	leaf->more = leaf->more || leaf->to_scan > 0;
 	if (leaf->to_scan > 0 && fit == 0)
 		rest(qs, leaf); /* the rest of them when the others had their turn */
 }
@@ -583,7 +581,8 @@ void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 {
 	struct rf_shape *s = w->shape;
 
-	rf_heap_del(&s->leaf->ready, &s->item); /* while its first may be no more */
+	if (s->works.n == 1)
+		rf_heap_del(&s->leaf->ready, &s->item); /* it has no place without a first */
 	rf_heap_del(&s->works, &w->item);
 	rf_heap_del(&s->leaf->large, &w->large);
 	LIST_SET(&qs->large, s->leaf, large_pos, s->leaf->large.n > 0);
@@ -753,19 +752,19 @@ static struct rf_pass *pass_start(struct rf_queues *qs, const struct rf_queue *q
 	struct rf_pass *p = &qs->passes[q->depth];
 
 	p->peek = peek;
+	p->known = false;
 	rf_walk_start(&p->walk, &q->ready, &qs->most);
-	p->next = rf_walk_next(&p->walk);
 	rf_vec_clear(&p->late);
 	p->n_late = 0;
 	return p;
 }
 
-static struct rf_queue *take_next(struct rf_pass *p)
+static struct rf_queue *next_child(struct rf_pass *p)
 {
-	struct rf_queue *q = QUEUE(p->next);
-
-	p->next = rf_walk_next(&p->walk);
-	return q;
+	if (!p->known)
+		p->next = rf_walk_next(&p->walk);
+	p->known = true;
+	return p->next != NULL ? QUEUE(p->next) : NULL;
 }
 
 static bool is_idle(const struct rf_queues *qs, const struct rf_queue *q)
@@ -777,10 +776,10 @@ static bool is_idle(const struct rf_queues *qs, const struct rf_queue *q)
  * best that it may have, and whether it has is seen when its turn comes. */
 static struct rf_queue *pass_within(struct rf_queues *qs, struct rf_pass *p)
 {
-	while (p->next != NULL && !QUEUE(p->next)->over) {
-		struct rf_queue *q = take_next(p);
+	for (struct rf_queue *q; (q = next_child(p)) != NULL && !q->over;) {
 		const struct rf_shape *s;
 
+		p->known = false;
 		if (!p->peek && is_idle(qs, q))
 			continue;
 		s = first_of(qs, q);
@@ -797,10 +796,13 @@ static struct rf_queue *pass_next(struct rf_queues *qs, struct rf_pass *p, bool 
 
 	if (q != NULL || within)
 		return q;
-	if (late == NULL || (p->next != NULL && key_before(QUEUE(p->next), late)))
-		return p->next != NULL ? take_next(p) : NULL;
-	p->n_late++;
-	return late;
+	q = next_child(p);
+	if (late != NULL && (q == NULL || key_before(late, q))) {
+		p->n_late++;
+		return late;
+	}
+	p->known = false;
+	return q;
 }
 
 /* Who comes first below of those for whom some machine may have room; NULL: nobody. */

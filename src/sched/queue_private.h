@@ -16,11 +16,11 @@ typedef unsigned __int128 rf_u128;
 
 static inline bool rf_need_fits(const struct rf_queue_need *need, const struct rf_queue_need *most)
 {
-	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++) {
-		if (need->of[i] > most->of[i])
-			return false;
-	}
-	return true;
+	bool more = false;
+
+	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++)
+		more |= need->of[i] > most->of[i];
+	return !more;
 }
 
 /* --- heap: the first is at[0]; items know where they are ------------------------------------ */
@@ -29,12 +29,11 @@ struct rf_heap_item {
 	size_t pos; /* 1 is the first; 0: in no heap */
 };
 typedef bool rf_heap_before(const struct rf_heap_item *a, const struct rf_heap_item *b);
-typedef const struct rf_queue_need *rf_heap_need(const struct rf_heap_item *i);
 struct rf_heap {
 	struct rf_heap_item **at;
 	size_t n, cap;
 	rf_heap_before *before;
-	rf_heap_need *need;    /* NULL: nobody asks for those that fit */
+	size_t need_at;	       /* where an item's need is, from the item; 0: nobody asks for those that fit */
 	struct rf_queue_need *least; /* of each, of at[i] and of all below it in the heap: what does not fit is passed over unseen */
 };
 void rf_heap_put(struct rf_heap *h, struct rf_heap_item *i); /* adds it, or finds its new place */
@@ -82,6 +81,7 @@ struct rf_look { /* whose turn it is to be looked at (rf_queue_claims) */
 
 struct rf_queue {
 	struct rf_heap_item item; /* among its parent's children that have something ready */
+	struct rf_queue_need need; /* nothing below that is ready, or may be soon, needs less on one machine */
 	char *name;
 	struct rf_queue *parent; /* NULL: the root */
 	RF_VEC(struct rf_queue *) children;
@@ -94,7 +94,6 @@ struct rf_queue {
 	struct rf_heap ready; /* children; in a leaf: shapes */
 	struct rf_shape *first; /* whether or not a machine has room for it */
 	bool over;	     /* whatever is ready below would leave it over its guarantee */
-	struct rf_queue_need need; /* nothing below that is ready, or may be soon, needs less on one machine */
 	uint64_t vain_at; /* as of this count of helps nothing below may run; 0: not known */
 	rf_u128 key;   /* what it has used by weight, when it was last put in its place */
 	rf_u128 usage; /* the same, for the order of victims */
@@ -138,11 +137,11 @@ enum rf_hold {
 /* Workloads of one leaf that are alike in all but priority and age. */
 struct rf_shape {
 	struct rf_heap_item item;
+	struct rf_queue_need need; /* of a member on one machine */
 	struct rf_queue *leaf;
 	uint64_t shape;
 	int64_t min, size, run_limit;
 	bool preemptible, stoppable; /* stoppable: at any time */
-	struct rf_queue_need need;   /* of a member on one machine */
 	struct rf_heap works;	     /* that wait */
 	size_t refs;		     /* works that wait or run */
 	enum rf_hold hold;
@@ -214,6 +213,7 @@ struct rf_queues {
 	struct rf_pass {
 		struct rf_walk walk;
 		bool peek;
+		bool known;		      /* which is the next */
 		struct rf_heap_item *next;    /* of the walk; NULL: there are no more */
 		RF_VEC(struct rf_queue *) late; /* might have been within their guarantee, and are not */
 		size_t n_late;		      /* of these, so many had their turn */

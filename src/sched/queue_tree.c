@@ -79,7 +79,7 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 	qs->helps = 1;
 	qs->deep = RF_QUEUE_TRIES;
 	for (size_t i = 0; i < RF_QUEUE_NEEDS; i++)
-		qs->most.of[i] = RF_QUEUE_NO_LIMIT;
+		qs->most.of[i] = INT32_MAX;
 	qs->stale = true;
 	*ret = qs;
 	return 0;
@@ -513,7 +513,8 @@ static void reorder(struct rf_queues *qs, int64_t now)
 	for (size_t i = qs->order.n; i-- > 0;) {
 		struct rf_queue *q = qs->order.at[i];
 
-		rf_heap_all(&q->ready);
+		if (!rf_queue_is_leaf(q)) /* time changes nothing within a leaf */
+			rf_heap_all(&q->ready);
 		rf_order_least_again(qs, q);
 		rf_order_keys(qs, q);
 		if (q->parent == NULL)

@@ -1674,7 +1674,7 @@ static void a_restart_finds_the_same_books(void **state)
 /* The best machine has so many cards left. */
 static void left(struct rf_queues *qs, int64_t cards)
 {
-	rf_queues_left(qs, &(struct rf_queue_need){ { cards, NONE, NONE, NONE, NONE } });
+	rf_queues_left(qs, &(struct rf_queue_need){ { (int32_t)cards, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX } });
 }
 
 static struct rf_workload *submit_pod(struct rf_queues *qs, struct rf_queue *q, int64_t cards, uint64_t shape)
@@ -1685,7 +1685,7 @@ static struct rf_workload *submit_pod(struct rf_queues *qs, struct rf_queue *q, 
 				      .created_ms = (int64_t)last_id,
 				      .min = 1,
 				      .size = 1,
-				      .need = { { cards } },
+				      .need = { { (int32_t)cards } },
 				      .preemptible = true,
 				      .ask = &ask,
 				      .n_ask = 1 };

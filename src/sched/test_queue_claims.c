@@ -56,7 +56,7 @@ static struct rf_workload *submit(struct bench *b, size_t i, int64_t cards, int6
 				      .created_ms = (int64_t)i,
 				      .min = 1,
 				      .size = 1,
-				      .need = { { cards } },
+				      .need = { { (int32_t)cards } },
 				      .preemptible = true,
 				      .ask = ask,
 				      .n_ask = 2 };
@@ -89,7 +89,7 @@ static void stir(struct bench *b)
 {
 	int64_t members;
 
-	rf_queues_left(b->qs, &(struct rf_queue_need){ { (int64_t)rf_prng_below(&b->r, 8) } });
+	rf_queues_left(b->qs, &(struct rf_queue_need){ { (int32_t)rf_prng_below(&b->r, 8) } });
 	for (int i = 0; i < 20; i++) {
 		struct rf_workload *w = rf_queues_next(b->qs, 0, &members);
 

@@ -94,7 +94,7 @@ struct world {
 	struct mqueue q[QUEUES];
 	struct mwork w[WORKS];
 	int64_t capacity[RES], now;
-	int64_t left[RES]; /* on the best machine */
+	int32_t left[RES]; /* on the best machine */
 	uint64_t refused[QUEUES][SHAPES], serial;
 	/* counted anew before every check */
 	int64_t used[QUEUES + 1][RES], fixed[QUEUES + 1][RES], want[QUEUES + 1][RES];
@@ -326,7 +326,7 @@ static struct rf_queue_need need_of(int shape)
 	struct rf_queue_need n = { 0 };
 
 	for (size_t k = 0; k < s->n_ask && s->size < 6; k++)
-		n.of[s->ask[k].resource] = s->ask[k].amount;
+		n.of[s->ask[k].resource] = (int32_t)s->ask[k].amount;
 	return n;
 }
 
@@ -681,7 +681,7 @@ static bool do_left(struct world *w, const struct event *e)
 	struct rf_queue_need n = { 0 };
 
 	for (int r = 0; r < RES; r++) {
-		w->left[r] = (e->a >> (4 * r)) % 4 != 0 ? NONE : (int64_t)((e->b >> (4 * r)) % 5);
+		w->left[r] = (e->a >> (4 * r)) % 4 != 0 ? INT32_MAX : (int32_t)((e->b >> (4 * r)) % 5);
 		n.of[r] = w->left[r];
 	}
 	rf_queues_left(w->qs, &n);
@@ -982,7 +982,7 @@ static bool make_world(struct world *w, bool deep)
 			return false;
 	}
 	for (int r = 0; r < RES; r++) {
-		w->left[r] = NONE;
+		w->left[r] = INT32_MAX;
 		w->capacity[r] = r == CARDS ? 30 : 20;
 		CHECK(w, rf_queues_capacity(w->qs, r, w->capacity[r], &err) == 0);
 	}
