@@ -1852,6 +1852,53 @@ static void a_machine_must_have_room(void **state)
 	too_large_for_any_machine(200);
 }
 
+/* A queue's place is that of its first for which some machine may have room, in each thing by itself; those before it were
+ * not tried, and so not in vain. */
+static void who_fits_no_machine_costs_its_queue_nothing(void **state)
+{
+	struct rf_queues *qs = make();
+	struct rf_queue *a = put(qs, "a", "", 0, NONE), *b = put(qs, "b", "", 2, NONE);
+	struct rf_workload *large[2 * RF_QUEUE_VAIN], *small, *other;
+	int64_t members;
+
+	(void)state;
+	capacity(qs, 100);
+	for (size_t i = 0; i < RF_COUNT(large); i++) {
+		const struct rf_queue_ask ask = { CARDS, 3 };
+		struct rf_workload_spec s = { .id = ++last_id,
+					      .shape = 100 + i,
+					      .created_ms = (int64_t)last_id,
+					      .min = 1,
+					      .size = 1,
+					      .preemptible = true,
+					      .ask = &ask,
+					      .n_ask = 1 };
+		struct rf_err err = RF_ERR_INIT;
+
+		s.need.of[i % 2] = 5;
+		assert_int_equal(rf_queues_submit(qs, b, &s, &large[i], &err), 0);
+	}
+	small = submit_pod(qs, b, 1, 1);
+	other = submit_pod(qs, a, 1, 1);
+	/* within its guarantee, and so before the other */
+	rf_queues_left(qs, &(struct rf_queue_need){ { 4, 4, 0, 0, 0 } });
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), small);
+	assert_int_equal(b->vain, 0);
+	assert_int_equal(b->tries, 0);
+	assert_int_equal(b->n_held, 0);
+	/* there is room for one of them, over the guarantee: it is b's first, and a comes first by name */
+	rf_queues_left(qs, &(struct rf_queue_need){ { 4, 5, 0, 0, 0 } });
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), other);
+	rf_queues_remove(qs, other, 0);
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), large[1]);
+	rf_queues_left(qs, &(struct rf_queue_need){ { 5, 4, 0, 0, 0 } });
+	assert_ptr_equal(rf_queues_next(qs, 0, &members), large[0]);
+	rf_queues_left(qs, &(struct rf_queue_need){ { 0 } });
+	assert_null(rf_queues_next(qs, 0, &members));
+	counts(qs);
+	rf_queues_free(qs);
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(void)
 {
@@ -1898,6 +1945,7 @@ int main(void)
 		T(guarantees_come_first),
 		T(priority_counts_at_home),
 		T(deep_queues_are_drilled),
+		T(who_fits_no_machine_costs_its_queue_nothing),
 		T(one_refusal_holds_for_its_shape),
 		T(doomed_work_waits_its_turn),
 		T(reclaim_comes_to_rest),
