@@ -633,8 +633,9 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	return good;
 }
 
-/* The books as they will be with all plans carried out, and this one's victims gone, too (NULL: there is no other); and back. */
-static void shift_plans(struct rf_core *c, const struct rf_evict_plan *more, int64_t sign)
+/* The books as they will be with all plans but this work's carried out, and the victims of `more` gone, too (NULL: there is no
+ * other); and back. */
+static void shift_plans(struct rf_core *c, const struct co_work *but, const struct rf_evict_plan *more, int64_t sign)
 {
 	c->shifts++;
 	if (more != NULL)
@@ -642,6 +643,8 @@ static void shift_plans(struct rf_core *c, const struct rf_evict_plan *more, int
 	for (size_t i = 0; i < c->plans.n; i++) {
 		const struct co_work *w = c->plans.at[i]->work;
 
+		if (w == but)
+			continue;
 		shift_victims(c, &c->plans.at[i]->plan, -sign);
 		shift_work(c, w, c->plans.at[i]->plan.places, c->plans.at[i]->plan.n_places, sign);
 	}
@@ -656,11 +659,11 @@ bool co_plans_spare(struct rf_core *c, const struct co_work *w)
 
 	rf_workload_view(w->w, &v);
 	co_spec(c, w, &ch, &s);
-	shift_plans(c, NULL, 1);
+	shift_plans(c, w, NULL, 1);
 	for (size_t i = 0; i < ch.n && enough; i++)
 		enough = rf_queues_room(c->queues, v.queue, ch.ask[i].resource, w->preemptible, c->now) >=
 			 ch.ask[i].amount * s.size;
-	shift_plans(c, NULL, -1);
+	shift_plans(c, w, NULL, -1);
 	return enough;
 }
 
@@ -1024,14 +1027,14 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	if (!c->model_quotas)
 		return true;
 	rf_workload_view(w->w, &v);
-	shift_plans(c, plan, 1);
+	shift_plans(c, w, plan, 1);
 	for (size_t m = 0; m < c->n_models && enough; m++) {
 		int64_t need = co_cards_of_model(c, plan->places, plan->n_places, m);
 
 		enough = need == 0 || c->models[m].resource < 0 ||
 			 rf_queues_room(c->queues, v.queue, c->models[m].resource, w->preemptible, c->now) >= need;
 	}
-	shift_plans(c, plan, -1);
+	shift_plans(c, w, plan, -1);
 	return enough;
 }
 

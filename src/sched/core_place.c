@@ -369,7 +369,7 @@ static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t member
 			return NO_PLACE;
 		}
 	}
-	if ((c->plans.n == 0 || w->plan != NULL || co_plans_spare(c, w)) && admit(c, w))
+	if ((c->plans.n == 0 || co_plans_spare(c, w)) && admit(c, w))
 		return STARTED;
 	leave_seats(c, w);
 	return NO_QUOTA;
