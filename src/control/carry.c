@@ -68,7 +68,7 @@ static struct rf_str end_of(const char *why)
 static void tell_failed(struct carry *t, const struct rf_core_decision *d, const char *why)
 {
 	rf_warn("pod %.*s/%.*s: %s", RF_STR(d->ns), RF_STR(d->name), why);
-	rf_core_failed(t->p->core, d->uid, end_of(why), t->p->now_ms);
+	rf_core_failed(t->p->core, d->verdict, d->uid, end_of(why), t->p->now_ms);
 }
 
 /* True: it is known already, the server answers. */
@@ -493,7 +493,7 @@ bool rf_carry(struct rf_placer *p, struct rf_arena *a, const struct rf_core_deci
 		} else if (all[i].verdict == RF_CORE_WAIT) {
 			rf_wait_note(p, &all[i]);
 		} else {
-			rf_core_failed(p->core, all[i].uid, RF_LIT("the API server does not answer"), p->now_ms);
+			rf_core_failed(p->core, all[i].verdict, all[i].uid, RF_LIT("the API server does not answer"), p->now_ms);
 		}
 	}
 	return answers;
@@ -543,7 +543,7 @@ static bool settle_place(struct rf_placer *p, struct rf_limbo *l)
 	/* One that is bound was carried out, now or long before; the others of its commit were not. */
 	if (!bound && claim != NULL && close_claim(p, &a, l, claim) < 0 && ++l->tries < TRIES_MAX)
 		return false;
-	rf_core_failed(p->core, rf_str(l->uid), end_of(l->why), p->now_ms);
+	rf_core_failed(p->core, RF_CORE_BIND, rf_str(l->uid), end_of(l->why), p->now_ms);
 	return true;
 }
 
@@ -560,7 +560,7 @@ static bool settle_eviction(struct rf_placer *p, const struct rf_limbo *l)
 	if (rf_kube_deleting(pod))
 		say_evicted(p, &a, pod, l->cause, rf_str(l->why));
 	else
-		rf_core_failed(p->core, rf_str(l->uid), RF_LIT("its eviction was not carried out"), p->now_ms);
+		rf_core_failed(p->core, RF_CORE_EVICT, rf_str(l->uid), RF_LIT("its eviction was not carried out"), p->now_ms);
 	return true;
 }
 

@@ -110,8 +110,9 @@ int64_t rf_core_next_ms(const struct rf_core *c, int64_t now_ms);
  * claims say otherwise (what is left of the commit is not to be carried out; it is said again); tried again after
  * a pause that grows, and a claim whose pod cannot be bound is released in the end. Evict: the plan is dropped.
  * To be said also where the pod is gone meanwhile: cards that were decided stay held until their claim is told of
- * or this says that there is none; and where it turns out to be bound, if others of its commit are not carried out. */
-void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int64_t now_ms);
+ * or this says that there is none; and where it turns out to be bound, if others of its commit are not carried out:
+ * its eviction may have been said by then, and is not what failed. */
+void rf_core_failed(struct rf_core *c, enum rf_core_verdict what, struct rf_str uid, struct rf_str why, int64_t now_ms);
 
 /* --- looking ---------------------------------------------------------------------------------- */
 

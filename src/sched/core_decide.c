@@ -530,30 +530,46 @@ static void failed_bind(struct rf_core *c, struct co_pod *p, struct rf_str why)
 	co_mark(c, p);
 }
 
-void rf_core_failed(struct rf_core *c, struct rf_str uid, struct rf_str why, int64_t now_ms)
+/* It went meanwhile, is bound after all, or something else was decided of it: the others of its commit are not carried out all
+ * the same. */
+static void failed_bind_before(struct rf_core *c, struct co_pod *p, struct rf_str why)
+{
+	if (p->group != NULL && p->commit > 0) {
+		undo_commit(c, p->group, p->commit);
+		co_mark_group(c, p->group);
+	}
+	if (p->todo != CO_ASKED && p->known && (p->state == CO_QUEUED || p->state == CO_BARRED))
+		pause_bind(c, p, why); /* its claim was deleted before this was said */
+}
+
+/* Of what was said of it and not answered. */
+static enum rf_core_verdict asked(const struct co_pod *p)
+{
+	return p->evicting ? RF_CORE_EVICT : p->state == CO_PLACED || p->state == CO_PROMISED ? RF_CORE_BIND : RF_CORE_RELEASE;
+}
+
+void rf_core_failed(struct rf_core *c, enum rf_core_verdict what, struct rf_str uid, struct rf_str why, int64_t now_ms)
 {
 	struct co_pod *p = rf_map_get(&c->pods, uid);
 
 	c->now = RF_MAX(c->now, now_ms);
-	CO_LOG(c, RF_LOG_FAILED, .uid = uid, .why = why);
+	CO_LOG(c, RF_LOG_FAILED, .verdict = what, .uid = uid, .why = why);
 	if (p == NULL)
 		return;
 	co_settle(c); /* what was told before counts before */
 	p = rf_map_get(&c->pods, uid);
-	/* It went meanwhile, or is bound after all: the others of its commit are not carried out all the same. */
-	if (p != NULL && p->group != NULL && p->commit > 0 && p->todo != CO_ASKED) {
-		undo_commit(c, p->group, p->commit);
-		co_mark_group(c, p->group);
-	}
-	if (p != NULL && p->todo != CO_ASKED && p->known && (p->state == CO_QUEUED || p->state == CO_BARRED))
-		pause_bind(c, p, why); /* its claim was deleted before this was said */
-	if (p == NULL || p->todo != CO_ASKED)
+	if (p == NULL)
 		return;
-	if (p->evicting) {
+	if (p->todo != CO_ASKED || asked(p) != what) {
+		if (what == RF_CORE_BIND)
+			failed_bind_before(c, p, why);
+		return;
+	}
+	if (what == RF_CORE_EVICT) {
 		co_evict_failed(c, p, why);
 		return;
 	}
-	if (p->state == CO_PLACED || p->state == CO_PROMISED) {
+	if (what == RF_CORE_BIND) {
 		failed_bind(c, p, why);
 	} else { /* a claim could not be deleted: again later */
 		co_pause(c, p, why);

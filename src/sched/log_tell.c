@@ -69,7 +69,7 @@ static int tell(struct rf_core *c, const struct rf_log_event *e, struct rf_err *
 		rf_core_put_pool(c, &e->pool);
 		break;
 	case RF_LOG_FAILED:
-		rf_core_failed(c, e->uid, e->why, e->t);
+		rf_core_failed(c, e->verdict, e->uid, e->why, e->t);
 		break;
 	case RF_LOG_LEDGER:
 		return rf_core_import(c, e->ledger, e->t, err);

@@ -894,7 +894,7 @@ static void test_node_goes_with_a_promise(void **state)
 	rf_core_del_node(w.c, rf_arena_str(&w.a, w.d[0].node));
 	decide(&w); /* it may be bound at any moment */
 	assert_null(of(&w, RF_CORE_RELEASE, "p1"));
-	rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("no such node"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p1"), RF_LIT("no such node"), w.now);
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_RELEASE, "p1"));
 	del_claim(&w, "p1", "a");
@@ -1207,7 +1207,7 @@ static void test_failed_bind_backs_off(void **state)
 	for (int i = 0; i < 12; i++) {
 		decide(&w);
 		assert_non_null(of(&w, RF_CORE_BIND, "p1"));
-		rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("the server said no"), w.now);
+		rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p1"), RF_LIT("the server said no"), w.now);
 		assert_int_equal(free_cards(&w), 1);
 		assert_int_equal(used(&w, "a", "cards"), 0);
 		decide(&w);
@@ -1223,7 +1223,7 @@ static void test_failed_bind_backs_off(void **state)
 	}
 	/* meanwhile it is nobody's harm */
 	decide(&w);
-	rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("no"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p1"), RF_LIT("no"), w.now);
 	put_pod(&w, "p2", "b", 1);
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "p2"));
@@ -1244,7 +1244,7 @@ static void test_promise_that_cannot_be_bound_is_given_up(void **state)
 		decide(&w);
 		if (of(&w, RF_CORE_BIND, "p1") != NULL) {
 			binds++;
-			rf_core_failed(w.c, RF_LIT("p1"), RF_LIT("refused"), w.now);
+			rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p1"), RF_LIT("refused"), w.now);
 		}
 		w.now += 1000;
 	}
@@ -1284,7 +1284,7 @@ static void test_pod_deleted_while_its_claim_is_written(void **state)
 	put_pod(&w, "p3", "a", 1);
 	decide(&w);
 	assert_null(of(&w, RF_CORE_BIND, "p3"));
-	rf_core_failed(w.c, RF_LIT("p2"), RF_LIT("the pod is gone"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p2"), RF_LIT("the pod is gone"), w.now);
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "p3"));
 	end(&w);
@@ -1407,7 +1407,7 @@ static void test_gang_fails_as_a_whole(void **state)
 	member(&w, "g1", "a", "g", 1);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
-	rf_core_failed(w.c, w.d[1].uid, RF_LIT("no"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, w.d[1].uid, RF_LIT("no"), w.now);
 	assert_int_equal(free_cards(&w), 2);
 	assert_int_equal(used(&w, "a", "cards"), 0);
 	audit(&w);
@@ -1510,7 +1510,7 @@ static void test_promises_of_a_started_gang_fail_alone(void **state)
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	assert_int_equal(of(&w, RF_CORE_BIND, "g2")->commit_left, 0);
 	assert_int_equal(of(&w, RF_CORE_BIND, "g3")->commit_left, 0);
-	rf_core_failed(w.c, RF_LIT("g2"), RF_LIT("conflict"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("g2"), RF_LIT("conflict"), w.now);
 	decide(&w);
 	assert_null(of(&w, RF_CORE_BIND, "g3")); /* it is on its way */
 	w.now += 1000;
@@ -1927,7 +1927,7 @@ static void test_evict_fails(void **state)
 	put_pod(&w, "a1", "a", 1);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
-	rf_core_failed(w.c, RF_LIT("b1"), RF_LIT("a webhook said no"), w.now);
+	rf_core_failed(w.c, RF_CORE_EVICT, RF_LIT("b1"), RF_LIT("a webhook said no"), w.now);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
 	w.now += 1000;
@@ -2597,7 +2597,7 @@ static void test_commit_loses_a_member(void **state)
 	audit(&w);
 	rf_core_del_pod(w.c, RF_LIT("m0"), w.now);
 	audit(&w);
-	rf_core_failed(w.c, RF_LIT("m0"), RF_LIT("not found"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("m0"), RF_LIT("not found"), w.now);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	assert_true(of(&w, RF_CORE_BIND, "m1")->promised);
@@ -2725,7 +2725,7 @@ static void test_looking_changes_no_order(void **state)
 /* It could not be carried out, and its pod is gone. */
 static void undecide(struct world *w, const char *uid)
 {
-	rf_core_failed(w->c, rf_str(uid), RF_LIT("gone"), w->now);
+	rf_core_failed(w->c, RF_CORE_BIND, rf_str(uid), RF_LIT("gone"), w->now);
 	rf_core_del_pod(w->c, rf_str(uid), w->now);
 }
 
@@ -3195,7 +3195,7 @@ static void test_log(void **state)
 	put_pod(&w, "p2", "b", 1);
 	decide(&w);
 	carry_as(&w, 1, "g");
-	rf_core_failed(w.c, RF_LIT("p2"), RF_LIT("x"), w.now);
+	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p2"), RF_LIT("x"), w.now);
 	w.now += 5000;
 	decide(&w);
 	/* told to another core, line by line, it decides the same */

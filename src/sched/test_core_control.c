@@ -386,6 +386,7 @@ static void drop_commit(struct world *w, uint64_t commit)
 
 static void write_failed(struct world *w, const struct write *x, const char *why)
 {
+	enum rf_core_verdict what = x->kind <= W_BIND ? RF_CORE_BIND : x->kind == W_RELEASE ? RF_CORE_RELEASE : RF_CORE_EVICT;
 	struct pod *p = pod_of(w, x);
 	char uid[24];
 
@@ -394,15 +395,16 @@ static void write_failed(struct world *w, const struct write *x, const char *why
 	snprintf(uid, sizeof(uid), "u%" PRIu64, x->serial);
 	SAY(w, "write %d of %s failed: %s", x->kind, uid, why);
 	note_failed(w, p);
-	if (p != NULL) {
-		p->lost = x->kind == W_BIND && w->late_binds && p->node == NOBODY;
+	if (p != NULL && what == RF_CORE_EVICT) {
 		p->evicted = false;
-		p->refused = x->kind == W_EVICT || x->kind == W_ENDING;
+		p->refused = true;
+		if (p->group != NOBODY && w->groups[p->group].torn > 0)
+			w->groups[p->group].torn--;
+	} else if (p != NULL) {
+		p->lost = x->kind == W_BIND && w->late_binds && p->node == NOBODY;
 	}
-	if (p != NULL && p->refused && p->group != NOBODY && w->groups[p->group].torn > 0)
-		w->groups[p->group].torn--;
 	drop_commit(w, x->commit);
-	BOTH(w, rf_core_failed, rf_str(uid), rf_str(why), w->now);
+	BOTH(w, rf_core_failed, what, rf_str(uid), rf_str(why), w->now);
 }
 
 static void group_bound(struct world *w, int group)

@@ -1363,7 +1363,7 @@ static void test_broken_card_of_one_that_is_barred(void **state)
 	isolate(w, ACME, RF_ISOLATION_GPU);
 	w->n_writes = 0;
 	p->flying = false;
-	rf_core_failed(w->core, rf_str(p->uid), RF_LIT("conflict"), w->now);
+	rf_core_failed(w->core, RF_CORE_BIND, rf_str(p->uid), RF_LIT("conflict"), w->now);
 	world_time(w, 5000);
 	assert_true(world_decide(w, 64));
 	assert_int_equal(w->n_writes, 0);
@@ -1372,6 +1372,40 @@ static void test_broken_card_of_one_that_is_barred(void **state)
 	assert_true(world_decide(w, 64));
 	assert_int_equal(w->n_writes, 1);
 	assert_int_equal(w->writes[0].kind, W_RELEASE);
+	end(w);
+}
+
+/* After a restart bindings are said again that were done after all. That they fail is heard when evictions have been said: it is
+ * not these that failed. */
+static void test_binding_fails_when_eviction_is_said(void **state)
+{
+	struct world *w = begin(1, 2);
+	struct pod *a, *b, *p;
+
+	(void)state;
+	gang(w, ACME, 2);
+	a = member(w, ACME, S_CARD, 0);
+	b = member(w, ACME, S_CARD, 0);
+	assert_true(world_decide(w, 64));
+	while (w->writes[0].kind != W_BIND)
+		assert_true(world_write(w, false));
+	assert_true(world_crash(w, 1));
+	a->lost = b->lost = true;
+	assert_true(world_decide(w, 64));
+	assert_int_equal(w->n_writes, 2);
+	world_late_binds(w);
+	guarantee(w, BOLT, R_CARDS, 2);
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	assert_true(world_write(w, false));
+	assert_int_equal(w->n.failures, 1);
+	world_time(w, 5000);
+	assert_true(world_decide(w, 64)); /* they are on their way, and not said again */
+	assert_int_equal(evictions(w), 2);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_int_equal(w->n.evicts, 2);
 	end(w);
 }
 
@@ -1870,6 +1904,7 @@ int main(void)
 		cmocka_unit_test(test_rack_is_cleared),
 		cmocka_unit_test(test_tenant_that_gives_way),
 		cmocka_unit_test(test_broken_card_of_one_that_is_barred),
+		cmocka_unit_test(test_binding_fails_when_eviction_is_said),
 		cmocka_unit_test(test_bindings_on_their_way),
 		cmocka_unit_test(test_bound_after_all),
 		cmocka_unit_test(test_half_a_gang_is_kept),

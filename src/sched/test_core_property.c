@@ -163,6 +163,7 @@ static void test_once_broken(void **state)
 		23500000604,	    /* I13: a plan counted on cards of a model that its quotas do not leave, and lost its own */
 		61000001757,	    /* I20: who had been evicted came again on another node, and was in the way of who spreads over zones */
 		74200000892,	    /* I11: a plan was looked for anew on the place of the one after it, and that came to nothing */
+		100400000073,	    /* I11: who had a plan started elsewhere, on the last cards that another plan's models leave */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];

@@ -252,7 +252,7 @@ static void make_event(struct gen *g, struct rf_log_event *e)
 		e->pool = (struct rf_sched_pool){ .name = name(g), .placement = (enum rf_sched_placement)below(g, 3) };
 		break;
 	case RF_LOG_DECISION: make_decision(g, &e->decision); break;
-	case RF_LOG_FAILED: e->uid = name(g), e->why = text(g); break;
+	case RF_LOG_FAILED: e->verdict = (enum rf_core_verdict)below(g, 4), e->uid = name(g), e->why = text(g); break;
 	case RF_LOG_CONFIG: make_config(g, &e->config); break;
 	case RF_LOG_DECIDE: e->most = 1 + (int64_t)below(g, 1000); break;
 	case RF_LOG_LEDGER: e->ledger = text(g); break;
@@ -393,7 +393,7 @@ static void same_config(const struct rf_core_config *a, const struct rf_core_con
 
 static void same_event(const struct rf_log_event *a, const struct rf_log_event *b)
 {
-	I(kind), I(del), I(t), S(ns), S(name), S(uid), S(tenant), S(why);
+	I(kind), I(del), I(t), S(ns), S(name), S(uid), S(tenant), S(why), I(verdict);
 	if (a->del)
 		return;
 	switch (a->kind) {
@@ -490,6 +490,8 @@ static void defaults_are_left_out(void **state)
 	is_written(&(struct rf_log_event){ .kind = RF_LOG_DECISION, .t = 9,
 					   .decision = { .uid = RF_LIT("u"), .node = RF_LIT("n") } },
 		   "{\"t\":9,\"bind\":\"u\",\"node\":\"n\"}\n");
+	is_written(&(struct rf_log_event){ .kind = RF_LOG_FAILED, .t = 9, .uid = RF_LIT("u"), .verdict = RF_CORE_BIND },
+		   "{\"t\":9,\"failed\":\"u\",\"verdict\":\"bind\"}\n");
 	is_written(&(struct rf_log_event){ .kind = RF_LOG_DECIDE, .t = 9, .most = 64 }, "{\"t\":9,\"decide\":64}\n");
 	is_written(&(struct rf_log_event){ .kind = RF_LOG_DECIDE, .t = 9 }, "{\"t\":9,\"decide\":0}\n");
 }
@@ -535,6 +537,8 @@ static void a_line_that_makes_no_sense_is_refused_with_where(void **state)
 	refused("{\"t\":1,\"put\":\"devices\",\"name\":\"n\",\"devices\":[{\"numa\":256}]}", "devices[0].numa");
 	refused("{\"t\":1,\"bind\":\"\"}", "bind: must not be empty");
 	refused("{\"t\":1,\"bind\":\"u\",\"commit_left\":-1}", "commit_left");
+	refused("{\"t\":1,\"failed\":\"u\",\"why\":\"conflict\"}", "there is no verdict"); /* from before they said so */
+	refused("{\"t\":1,\"failed\":\"u\",\"verdict\":\"\"}", "verdict: \"\" is none of bind");
 	refused("{\"t\":1,\"config\":{\"policy\":\"best\"}}", "config.policy");
 	refused("{\"t\":1,\"config\":{},\"x\":1}", "no field \"x\"");
 	refused("{\"t\":1,\"decide\":-1}", "decide");

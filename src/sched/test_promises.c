@@ -415,12 +415,12 @@ static void an_allocated_claim_is_kept_and_one_on_a_dead_card_released(void **st
 	put(b, pod(b, "train", "ta"), 1, 0, 0);
 	cycle(b);
 	allocate(b, "train"); /* the claim is written, the binding is not: it failed */
-	rf_core_failed(b->c, RF_LIT("train"), RF_LIT("no"), b->now);
+	rf_core_failed(b->c, RF_CORE_BIND, RF_LIT("train"), RF_LIT("no"), b->now);
 	b->now += 60000;
 	cycle(b);
 	bound(b, "train", "n1", "gpu-0");
 	assert_true(about(b, "train")->promised);
-	rf_core_failed(b->c, RF_LIT("train"), RF_LIT("no"), b->now);
+	rf_core_failed(b->c, RF_CORE_BIND, RF_LIT("train"), RF_LIT("no"), b->now);
 	rf_core_put_devices(b->c, RF_LIT("n1"), &dead, 1);
 	b->now += 60000;
 	cycle(b);
@@ -465,7 +465,7 @@ static void an_object_that_names_a_pod_as_its_owner_does_not_hide_the_pods_claim
 
 		rf_core_put_claim(b->c, &other);
 	}
-	rf_core_failed(b->c, RF_LIT("train"), RF_LIT("no"), b->now);
+	rf_core_failed(b->c, RF_CORE_BIND, RF_LIT("train"), RF_LIT("no"), b->now);
 	b->now += 60000;
 	cycle(b);
 	bound(b, "train", "n1", NULL);
@@ -721,7 +721,7 @@ static void a_promise_outlives_a_lowered_quota(void **state)
 	put(b, pod(b, "first", "ta"), 1, 0, 0);
 	cycle(b);
 	allocate(b, "first");
-	rf_core_failed(b->c, RF_LIT("first"), RF_LIT("no"), b->now);
+	rf_core_failed(b->c, RF_CORE_BIND, RF_LIT("first"), RF_LIT("no"), b->now);
 	quota(b, "ta", 0, 0);
 	put(b, pod(b, "second", "ta"), 1, 0, 0);
 	b->now += 60000;
