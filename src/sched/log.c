@@ -413,6 +413,8 @@ static int read_other(struct reader *r, const struct rf_json *v, struct rf_log_e
 			return read_decision(r, v, i, e);
 	if (rf_str_is(what, "failed")) {
 		e->kind = RF_LOG_FAILED;
+		if (rf_json_get(v, RF_LIT("verdict")) == NULL)
+			return wrong(r, "failed: there is no verdict; a ringfence from before failures said of what they are wrote this: play it again with that one");
 		if (read_record(r, &RF_LOG_FAILED_RECORD, v, e, true) < 0)
 			return -1;
 		enter(r, "failed", -1);

@@ -1,7 +1,7 @@
 /* log: the core's events as lines of JSON, and back. One line per event: {"t":<now_ms>,"put":"pod",...} or
  * {"t":...,"del":"pod","uid":...}; decisions are lines too ({"t":...,"bind":"<uid>",...}), so that a replay can be
  * held against what was decided. Fields with their default value are left out. A failure says of what
- * ({"t":...,"failed":"<uid>","verdict":"bind",...}); a log from before it did is refused where it has one.
+ * ({"t":...,"failed":"<uid>","verdict":"bind",...}); one from before they did is refused.
  *
  * What a core does depends on its config, on when it was asked, and on the ledger it was given: so these are
  * events as well. A log begins with {"t":...,"config":{...}}; each call of rf_core_decide is a line

@@ -274,7 +274,7 @@ static const struct rf_log_field DECISION[] = {
 const struct rf_log_record RF_LOG_DECISION_RECORD = TABLE(DECISION, rf_core_decision);
 
 static const struct rf_log_field FAILED[] = {
-	FIELD(RF_LOG_WORD, rf_log_event, verdict, .words = RF_LOG_VERDICTS, .otherwise = -1, .must = true),
+	WORD_OR(rf_log_event, verdict, RF_LOG_VERDICTS, -1), /* always written */
 	STR(rf_log_event, why),
 };
 const struct rf_log_record RF_LOG_FAILED_RECORD = TABLE(FAILED, rf_log_event);

@@ -25,7 +25,7 @@ struct rf_log_field {
 	const struct rf_log_record *of;
 	const char *const *words; /* ends with NULL */
 	int64_t otherwise;	  /* of an int or a word: the value that is left out */
-	bool must;		  /* there, and not empty */
+	bool must;		  /* not empty */
 };
 struct rf_log_record {
 	const struct rf_log_field *fields;

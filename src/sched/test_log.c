@@ -537,7 +537,7 @@ static void a_line_that_makes_no_sense_is_refused_with_where(void **state)
 	refused("{\"t\":1,\"put\":\"devices\",\"name\":\"n\",\"devices\":[{\"numa\":256}]}", "devices[0].numa");
 	refused("{\"t\":1,\"bind\":\"\"}", "bind: must not be empty");
 	refused("{\"t\":1,\"bind\":\"u\",\"commit_left\":-1}", "commit_left");
-	refused("{\"t\":1,\"failed\":\"u\",\"why\":\"conflict\"}", "there is no verdict"); /* from before they said so */
+	refused("{\"t\":1,\"failed\":\"u\",\"why\":\"conflict\"}", "failed: there is no verdict; a ringfence from before");
 	refused("{\"t\":1,\"failed\":\"u\",\"verdict\":\"\"}", "verdict: \"\" is none of bind");
 	refused("{\"t\":1,\"config\":{\"policy\":\"best\"}}", "config.policy");
 	refused("{\"t\":1,\"config\":{},\"x\":1}", "no field \"x\"");
