@@ -60,8 +60,8 @@ struct rf_graph_pool {
 /* How long a launch of its kind takes, learned from marks. A kind is in one of the four places of its set, which are
  * one line of the cache. */
 struct rf_cost {
-	uint64_t key;
-	uint32_t ns; /* 0: not known */
+	uint64_t key; /* atomic, as ns: also read without the lock */
+	uint32_t ns;  /* 0: not known */
 };
 
 /* A mark is an event behind some launches of a lane: when it is done, so are they. */
@@ -87,8 +87,8 @@ struct rf_mark {
 #define RF_COSTS 4096
 #define RF_COST_WAYS 4
 
-/* A stream with work of this process. Its events are used in turn. What every launch looks at is in one line of the
- * cache, here and in the pace below. */
+/* A stream with work of this process. Its events are used in turn. What every launch looks at that comes
+ * under the lock is in one line of the cache, here and in the pace below. */
 struct rf_lane {
 	_Alignas(64) CUcontext ctx; /* the current one at the launch; NULL: nobody's lane */
 	CUstream stream;
@@ -106,6 +106,12 @@ struct rf_lane {
 };
 _Static_assert(offsetof(struct rf_lane, open.launching) <= 64, "in one line");
 
+/* What was launched in a lane without the lock, by whoever was granted that. */
+struct rf_along {
+	_Alignas(64) uint32_t grant; /* atomic; 0: nobody's */
+	uint64_t sum; /* atomic: what is not in the books yet (share.c) */
+};
+
 /* This process on one card. */
 struct rf_pace {
 	_Alignas(64) uint64_t inflight; /* what launches in flight are thought to take */
@@ -121,6 +127,7 @@ struct rf_pace {
 	uint32_t skip; /* when a launch is to be measured, it is the one after so much work */
 	uint64_t probe_at;    /* when that is */
 	uint64_t begun_at;    /* what busy_from was last */
+	uint64_t told_at;     /* when it was published last */
 	uint64_t progress_at; /* when work was last seen to end */
 	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */
 	uint64_t held_ns;
@@ -128,7 +135,8 @@ struct rf_pace {
 	uint64_t gpu_gone; /* its own, told elsewhere: nobody is to charge it again */
 	uint64_t own_until;
 	uint64_t own_from;
-	uint64_t watch_at; /* work that is late is not looked into before */
+	uint64_t watch_at; /* work that is late is not looked into before, */
+	uint64_t watch;	   /* and then not for so long */
 	uint32_t dice;
 	uint64_t ask_at; /* for a new gate, not before */
 	CUevent newest; /* of the mark that was done last; NULL: not known */
@@ -229,8 +237,10 @@ struct rf_fence {
 	struct rf_pace pace[RF_FENCE_CARDS]; /* guarded by pace_lock, as what follows */
 	uint64_t working[RF_LANES / 64]; /* lanes with launches or marks in flight */
 	struct rf_lane lane[RF_LANES];
+	struct rf_along along[RF_LANES]; /* of each; not guarded */
 	_Alignas(64) struct rf_cost cost[RF_COSTS];
 	unsigned replaced; /* kinds that made room for others */
+	uint32_t grants;   /* the last one's number */
 };
 _Static_assert(RF_COST_WAYS * sizeof(struct rf_cost) == 64, "a set is one line");
 

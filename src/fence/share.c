@@ -3,7 +3,8 @@
  * A launch goes on at once while the fence's gate is open (share.h) and not too much work is in
  * flight; otherwise its thread waits. What is in flight is guessed from what launches of the same
  * kind took before, and known from marks: events put behind some launches, one per millisecond of
- * work or so. So an ordinary launch costs a clock, a lock nobody else wants and some sums.
+ * work or so. So a launch costs a clock, a lock nobody else wants and some sums; and the few short ones
+ * after it in the same stream not even that: they go along, and are put into the books with the next.
  *
  * What counts is how long work was in flight, by the card's own clock where there are marks. Where
  * there are none, since the card is idle between launches, some launches are measured alone. */
@@ -22,7 +23,7 @@
 #define US 1000ull
 #define MS 1000000ull
 #define MARK_LEAST (100 * US) /* work between two marks, at least and */
-#define MARK_MOST (1 * MS)    /* at most, if launches are that short */
+#define MARK_MOST (4 * MS)    /* at most, if launches are that short */
 #define MARK_LAUNCHES 1024    /* or after so many launches */
 #define UNKNOWN (1 * MS)      /* what a launch of a new kind is thought to take */
 #define LITTLE (10 * US)      /* and took, if its first time was mostly that of launching it */
@@ -30,6 +31,11 @@
 #define SKIP (200 * US)	      /* one of those in the next so much work, */
 #define SOON (10 * MS)	      /* within that time */
 #define GAP (50 * US)	      /* so long after work should be done, it is believed to be */
+#define LAG (500 * US)	      /* so old may be what the arbiter reads of one that works */
+#define ALONG 63	      /* launches go along with one at most, one for each */
+#define ALONG_EACH (256 * US) /* of depth, */
+#define ALONG_PART 64	      /* of no more work than this part of it, */
+#define ALONG_LEASE (1 * MS)  /* with so much of the lease left */
 #define NAP_LEAST (20 * US)
 #define NAP_MOST (2 * MS)
 #define SILENCE (100 * MS) /* an arbiter that says nothing for so long is gone */
@@ -41,7 +47,8 @@
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
 #define DOUBT 100	   /* launches that are measured when work takes longer than it should, */
-#define WATCH (100 * MS)   /* not more often */
+#define WATCH (100 * MS)   /* not more often, and if that does not help, */
+#define WATCH_MOST (6400 * MS) /* less and less often */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
 /* The launch this thread is in. It survives a fork, which the fence does not. */
@@ -54,7 +61,24 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	bool more; /* there is something to do after the launch */
 	bool probe; /* it is measured */
 	uint64_t syncing; /* since when it waits for work; 0: that does not matter */
+	/* What may go along with it. */
+	uint32_t grant;
+	uint32_t left;	/* work */
+	uint32_t dearest; /* of what is open */
+	uint8_t turns; /* launches */
+	bool per_thread;
+	CUstream stream;
+	struct rf_along *along; /* of the lane */
+	const struct rf_gate_card *gate;
+	uint64_t until; /* as the gate stood */
 } mine;
+
+/* Launches that went along, in one word: their work, their number, how many of them are of the dearest kind of what is
+ * open then, and that kind. */
+#define ALONG_ONE (1ull << 24)
+#define ALONG_OF_KIND (1ull << 32)
+#define ALONG_KIND (1ull << 40)
+_Static_assert(ALONG_EACH * ALONG / ALONG_PART < ALONG_ONE && ALONG < 256, "has room");
 
 static uint64_t now_ns(void)
 {
@@ -115,6 +139,7 @@ static void publish(struct rf_fence *f, unsigned card, uint64_t now)
 
 	if (p->sat != f->place.seat + 1) /* the process lost its seat and has another now */
 		sit_down(f, card);
+	p->told_at = now;
 	__atomic_store_n(&s->seq, s->seq | 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&s->waiting, p->waiting, __ATOMIC_RELAXED);
@@ -218,6 +243,11 @@ static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 		ring(f, p, now);
 }
 
+static uint64_t depth_of(const struct rf_gate_card *g, const struct rf_pace *p)
+{
+	return p->orphan ? DEPTH_OWN : g->depth_us * US;
+}
+
 /* --- what launches take --- */
 
 /* A kind that is not in its own set: in the one beside it, as its own was full, or new. */
@@ -237,7 +267,8 @@ static RF_RARE unsigned seek_kind(struct rf_fence *f, unsigned set, uint64_t key
 		}
 	}
 	f->replaced += full;
-	f->cost[at] = (struct rf_cost){ .key = key };
+	__atomic_store_n(&f->cost[at].ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->cost[at].key, key, __ATOMIC_RELAXED);
 	return at;
 }
 
@@ -247,14 +278,21 @@ static unsigned set_of(uint64_t key)
 	       RF_COST_WAYS;
 }
 
+/* In its own set; or its end. */
+static inline unsigned find_kind(const struct rf_fence *f, unsigned set, uint64_t key)
+{
+	unsigned i = set;
+
+	while (i < set + RF_COST_WAYS && __atomic_load_n(&f->cost[i].key, __ATOMIC_RELAXED) != key)
+		i++;
+	return i;
+}
+
 static unsigned kind_of(struct rf_fence *f, uint64_t key)
 {
-	unsigned set = set_of(key);
+	unsigned set = set_of(key), i = find_kind(f, set, key);
 
-	for (unsigned i = set; i < set + RF_COST_WAYS; i++)
-		if (f->cost[i].key == key)
-			return i;
-	return seek_kind(f, set, key);
+	return i < set + RF_COST_WAYS ? i : seek_kind(f, set, key);
 }
 
 static uint64_t cost_of(const struct rf_fence *f, unsigned kind)
@@ -286,10 +324,9 @@ static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
 
 	if (n < m->launches)
 		each = most(each, was / 2);
-	if (c->ns == 0 || each > far * was || each <= was / far)
-		c->ns = (uint32_t)most(each, 1);
-	else
-		c->ns = (uint32_t)most((3 * was + each) / 4, 1);
+	if (c->ns && each <= far * was && each > was / far)
+		each = (3 * was + each) / 4;
+	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
 }
 
 /* --- lanes --- */
@@ -321,6 +358,35 @@ static struct rf_lane *next_working(struct rf_fence *f, unsigned i)
 	for (struct rf_lane *l = next_working(f, 0); l;                                            \
 	     l = next_working(f, (unsigned)(l - (f)->lane) + 1))
 
+/* Puts what went along with the lane's last launch into the books, and lets nothing more. Before anybody looks at what
+ * is open in the lane. */
+static void settle(struct rf_fence *f, struct rf_lane *l)
+{
+	struct rf_along *a = &f->along[l - f->lane];
+	struct rf_pace *p = &f->pace[l->card];
+	uint64_t along, of_kind;
+	uint16_t kind;
+
+	__atomic_store_n(&a->grant, 0, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&a->sum, __ATOMIC_RELAXED) == 0)
+		return;
+	along = __atomic_exchange_n(&a->sum, 0, __ATOMIC_RELAXED);
+	of_kind = along / ALONG_OF_KIND % 256;
+	kind = (uint16_t)(along / ALONG_KIND);
+	p->launches += along / ALONG_ONE % 256;
+	if (l->open.launches == 0) /* it was launched while what it goes along with was closed: too late */
+		return;
+	if (of_kind && kind != l->open.kind) {
+		l->open.kind = kind;
+		l->open.dearest = (uint32_t)cost_of(f, kind);
+		l->open.of_kind = 0;
+	}
+	l->open.launches += along / ALONG_ONE % 256;
+	l->open.of_kind += (uint16_t)of_kind;
+	l->open.cost += along % ALONG_ONE;
+	p->inflight += along % ALONG_ONE;
+}
+
 static uint32_t thread_id(const struct rf_fence *f)
 {
 	if (mine.pid != f->pid) {
@@ -348,6 +414,7 @@ static void clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
 	struct rf_pace *p = &f->pace[l->card];
 	unsigned kept = 0;
 
+	settle(f, l);
 	for (unsigned i = 0; i < p->n; i++) {
 		struct rf_mark *m = &p->mark[(p->head + i) % RF_MARKS];
 
@@ -507,6 +574,7 @@ static RF_RARE bool mark(struct rf_fence *f, struct rf_lane *l)
 	struct rf_pace *p = &f->pace[l->card];
 	CUevent e;
 
+	settle(f, l);
 	if (l->open.launches == 0 || p->n == RF_MARKS || !may_mark(f, l))
 		return false;
 	e = record(l);
@@ -553,7 +621,10 @@ static void look_closer(struct rf_pace *p, struct rf_lane *l, uint64_t now)
 	if (now < p->watch_at)
 		return;
 	l->doubt = DOUBT;
-	p->watch_at = now + WATCH;
+	if (now > p->watch_at + WATCH_MOST)
+		p->watch = 0; /* all was well for long */
+	p->watch = most(WATCH, least(4 * p->watch, WATCH_MOST));
+	p->watch_at = now + p->watch;
 }
 
 static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
@@ -589,8 +660,10 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 
 static void presume_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
-	struct rf_mark open = l->open;
+	struct rf_mark open;
 
+	settle(f, l);
+	open = l->open;
 	l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
 	done(f, &open, l, open.cost, now);
@@ -607,6 +680,7 @@ static bool anything_open(struct rf_fence *f, unsigned card, uint64_t now)
 	{
 		if (l->card != card || l->open.launches == 0)
 			continue;
+		settle(f, l);
 		if (now < most(l->open.began, p->done_at) + 2 * l->open.cost + MS)
 			any = true;
 		else
@@ -698,11 +772,6 @@ static inline uint64_t open_until(struct rf_fence *f, const struct rf_gate_card 
 	if (p->own_until == 0 || (p->busy_from == 0 && now >= p->own_until))
 		p->own_until = now + OWN_LEASE;
 	return p->own_until;
-}
-
-static uint64_t depth_of(const struct rf_gate_card *g, const struct rf_pace *p)
-{
-	return p->orphan ? DEPTH_OWN : g->depth_us * US;
 }
 
 /* The arbiter is gone: perhaps there is a new one. First the process pays for what it took by itself, since
@@ -819,6 +888,32 @@ static uint64_t mark_at(uint64_t depth)
 	return most(MARK_LEAST, least(depth / 4, MARK_MOST));
 }
 
+/* Whether no other lane has work, and no mark was put. */
+static bool is_only(const struct rf_fence *f, const struct rf_lane *l)
+{
+	unsigned at = (unsigned)(l - f->lane);
+
+	for (unsigned i = 0; i < RF_LANES / 64; i++)
+		if (f->working[i] != (i == at / 64 ? 1ull << at % 64 : 0))
+			return false;
+	return l->outstanding == 0;
+}
+
+/* One that sets the pace itself pauses between every few launches: its work ends and begins without more ado, if nobody
+ * wants to know. */
+static void skip_pause(struct rf_fence *f, struct rf_lane *l, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[l->card];
+
+	presume_done(f, l, now);
+	p->gpu_ns += most(p->busy_from, p->done_at) - p->busy_from;
+	set_busy(p, now);
+	p->begun_at = p->done_at = now;
+	p->inflight = 0;
+	if (now > p->told_at + LAG)
+		publish(f, l->card, now);
+}
+
 /* The work of before should be over by now. What no mark follows is believed to be. If one says otherwise, something
  * takes longer than it did. */
 static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g,
@@ -827,6 +922,10 @@ static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g
 	unsigned card = next->card;
 	struct rf_pace *p = &f->pace[card];
 
+	if (is_only(f, next) && !p->orphan && __atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) == 0) {
+		skip_pause(f, next, now);
+		return;
+	}
 	harvest(f, g, card, now);
 	if (p->n > 0)
 		look_closer(p, next, now);
@@ -896,6 +995,7 @@ static void take_back(struct rf_fence *f, struct rf_lane *l)
 	struct rf_pace *p = &f->pace[l->card];
 	uint64_t cost = cost_of(f, mine.kind);
 
+	settle(f, l);
 	p->launches--;
 	p->begun = false;
 	if (l->open.launches == 0)
@@ -915,6 +1015,68 @@ static bool paced(struct rf_fence *f, const struct rf_lane *l)
 	       (is_default(l->stream) && !l->thread) || !is_capturing(l);
 }
 
+/* A few short launches in the same stream may go along without being looked at, as long as the gate does not move and no
+ * mark is due before; so little work that whoever comes does not notice. */
+static void grant(struct rf_fence *f, struct rf_lane *l, const struct rf_work *w, uint64_t now)
+{
+	const struct rf_gate_card *g = &f->gate->card[l->card];
+	const struct rf_pace *p = &f->pace[l->card];
+	uint64_t until = __atomic_load_n(&g->open_until, __ATOMIC_RELAXED), depth = depth_of(g, p);
+	uint64_t left = least(mark_at(depth) - l->open.cost, depth - least(depth, p->inflight));
+
+	if (until >= RF_GATE_STANDING || until < now + ALONG_LEASE || p->orphan || l->doubt ||
+	    now >= p->probe_at || (f->cards > 1 && is_default(w->stream)))
+		return;
+	f->grants += f->grants == UINT32_MAX ? 2 : 1;
+	mine.grant = f->grants;
+	mine.left = (uint32_t)least(left, least(depth, ALONG_EACH * ALONG) / ALONG_PART);
+	mine.dearest = l->open.dearest;
+	mine.turns = (uint8_t)least(depth / ALONG_EACH, ALONG);
+	mine.per_thread = w->per_thread;
+	mine.stream = w->stream;
+	mine.gate = g;
+	mine.until = until;
+	mine.along = &f->along[l - f->lane];
+	__atomic_store_n(&mine.along->sum, l->open.kind * ALONG_KIND, __ATOMIC_RELAXED);
+	__atomic_store_n(&mine.along->grant, mine.grant, __ATOMIC_RELEASE);
+}
+
+/* Without the lock: what is counted here is in the books when somebody settles. A default stream may be another
+ * context's by now: then so little counts in the wrong lane, of the same card. */
+static inline bool goes_along(const struct rf_fence *f, const struct rf_work *w, unsigned set)
+{
+	struct rf_along *a = mine.along;
+	uint64_t was, along;
+	unsigned kind;
+	uint32_t ns;
+
+	if (!mine.turns || w->stream != mine.stream || w->per_thread != mine.per_thread ||
+	    __atomic_load_n(&a->grant, __ATOMIC_ACQUIRE) != mine.grant ||
+	    __atomic_load_n(&mine.gate->open_until, __ATOMIC_RELAXED) != mine.until ||
+	    __atomic_load_n(&f->captures, __ATOMIC_RELAXED) != 0)
+		return false;
+	kind = find_kind(f, set, w->key);
+	if (kind == set + RF_COST_WAYS)
+		return false;
+	ns = __atomic_load_n(&f->cost[kind].ns, __ATOMIC_RELAXED);
+	if (ns == 0 || ns > mine.left)
+		return false;
+	was = __atomic_load_n(&a->sum, __ATOMIC_RELAXED);
+	along = was;
+	if (ns > mine.dearest && kind != along / ALONG_KIND)
+		along = along % ALONG_OF_KIND + kind * ALONG_KIND;
+	along += ALONG_ONE + ns + (kind == along / ALONG_KIND ? ALONG_OF_KIND : 0);
+	if (!__atomic_compare_exchange_n(&a->sum, &was, along, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return false; /* somebody settles */
+	mine.turns--;
+	mine.left -= ns;
+	mine.dearest = ns > mine.dearest ? ns : mine.dearest;
+	mine.kind = kind;
+	mine.more = false;
+	return true;
+}
+
 /* Under the lock. */
 static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const struct rf_work *w)
 {
@@ -922,6 +1084,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	struct rf_pace *p = &f->pace[l->card];
 	uint64_t now = now_ns(), cost;
 
+	settle(f, l);
 	if (RF_RARELY(p->busy_from && now > p->done_at + p->inflight + GAP))
 		after_pause(f, g, l, now);
 	mine.kind = kind_of(f, w->key);
@@ -951,6 +1114,8 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	count(f, l, cost);
 	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
 		    l->open.cost >= mark_at(depth_of(g, p));
+	if (!mine.more)
+		grant(f, l, w, now);
 }
 
 void rf_share_before(const struct rf_work *w)
@@ -958,12 +1123,18 @@ void rf_share_before(const struct rf_work *w)
 	struct rf_fence *f = rf_joined();
 	CUcontext ctx = NULL;
 	struct rf_lane *l;
+	unsigned set = set_of(w->key);
 
-	/* What the driver has pushed out of the cache comes while it is asked; the lane is often the last one's. */
+	/* What the driver has pushed out of the cache comes while something else is looked at; the lane is often the
+	 * last one's. */
+	__builtin_prefetch(mine.along, 1);
+	__builtin_prefetch(&f->cost[set]);
+	if (goes_along(f, w, set))
+		return;
 	__builtin_prefetch(mine.lane, 1);
-	__builtin_prefetch(&f->pace[0], 1);
-	__builtin_prefetch(&f->cost[set_of(w->key)]);
 	mine.lane = NULL;
+	mine.turns = 0;
+	__builtin_prefetch(&f->pace[0], 1);
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
@@ -1028,8 +1199,11 @@ static bool came_late(const struct rf_lane *l, uint64_t now)
 static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[l->card];
-	struct rf_mark open = l->open;
+	struct rf_mark open;
 	bool late = came_late(l, now);
+
+	settle(f, l);
+	open = l->open;
 
 	l->open.began = now; /* it need not be believed to be done: it is */
 	if (l->outstanding)
@@ -1199,6 +1373,8 @@ static void change_gate(struct rf_fence *f, const struct rf_gate *gate, struct r
 	f->pid = (uint32_t)getpid();
 	f->desk = desk;
 	__atomic_store_n(&f->gate, gate, __ATOMIC_RELEASE);
+	FOR_WORKING(f, l)
+	settle(f, l); /* whoever goes along looks at the old gate */
 	for (unsigned i = 0; i < f->cards; i++) {
 		f->pace[i].sat = 0;
 		f->pace[i].orphan = false;

@@ -19,7 +19,8 @@
 #define OVERDUE (RF_MS)		 /* guesses may be wrong by so much */
 #define STALE (8 * RF_MS)	 /* a process that works says so at least every 5 ms */
 #define ALONE (500 * RF_MS)	 /* a lease nobody else asks for; it can be called back */
-#define GRACE_ALONE (5 * RF_MS)
+#define GRACE_LONG (5 * RF_MS)   /* nobody wants to follow */
+#define GRACE_ALONE (50 * RF_MS) /* there is nobody */
 #define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave */
 #define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
@@ -507,10 +508,18 @@ static void lease(struct rf_card_state *c, struct rf_member *m, int64_t now)
 	c->holder = m;
 }
 
+/* One process has the card, nobody else is there, and it may have it all: little has to be known of what it does. */
+static bool is_alone(const struct rf_card_state *c)
+{
+	return c->n == 1 && c->member[0]->burst &&
+	       __atomic_load_n(&c->member[0]->desk->top, __ATOMIC_RELAXED) <= 1;
+}
+
 static int64_t grace(const struct rf_card_state *c)
 {
-	return others_want(c, c->holder) || rf_siblings_compete(&c->holder->among) ? RF_GRACE
-										   : GRACE_ALONE;
+	if (others_want(c, c->holder) || rf_siblings_compete(&c->holder->among))
+		return RF_GRACE;
+	return is_alone(c) ? GRACE_ALONE : GRACE_LONG;
 }
 
 /* A long lease was for as long as nobody else asks. */
@@ -625,7 +634,7 @@ static void write_gates(struct rf_card_state *c, int64_t now, int64_t passed,
 		struct rf_member *m = c->member[i];
 		bool holds = m == c->holder;
 		bool light = light_one_around(c, m, now) || rf_siblings_light(&m->among);
-		int64_t depth = light ? RF_DEPTH_SHORT : RF_DEPTH;
+		int64_t depth = light ? RF_DEPTH_SHORT : is_alone(c) ? RF_DEPTH_ALONE : RF_DEPTH;
 
 		share_inside(m, holds, now, passed);
 		if (m == c->leaving)
