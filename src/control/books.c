@@ -15,13 +15,12 @@
 struct tally {
 	int64_t members; /* pods that are counted here */
 	int64_t pending, running;
-	int64_t ever; /* of a gang: those that were given a place, ended ones included */
 	char *message; /* why it waits; NULL: nothing to say */
 };
 
 struct track {
 	char *group, *queue; /* keys of their tallies; NULL: none */
-	bool pending, running, ever;
+	bool pending, running;
 };
 
 /* An object whose status could not be written: it must not hold up the others. */
@@ -100,7 +99,6 @@ static void count(struct rf_map *m, const char *key, const struct track *t, int 
 	y->members += by;
 	y->pending += t->pending ? by : 0;
 	y->running += t->running ? by : 0;
-	y->ever += t->ever ? by : 0;
 	if (y->members > 0)
 		return;
 	(void)rf_map_del(m, rf_str(key));
@@ -171,7 +169,6 @@ static struct track *track_of(struct rf_placer *p, const struct rf_sched_pod *po
 		t->queue = copy(queue);
 	t->pending = pod->node.n == 0 && !pod->ended;
 	t->running = pod->node.n > 0 && !pod->ended;
-	t->ever = pod->node.n > 0;
 	return t;
 }
 
@@ -185,7 +182,7 @@ void rf_books_pod(struct rf_placer *p, const struct rf_sched_pod *pod)
 	struct track *was = rf_map_get(&p->tracked, pod->uid), *is = track_of(p, pod);
 
 	if (was != NULL && same_key(was->group, is->group) && same_key(was->queue, is->queue) &&
-	    was->pending == is->pending && was->running == is->running && was->ever == is->ever) {
+	    was->pending == is->pending && was->running == is->running) {
 		track_free(is);
 		return;
 	}
@@ -266,15 +263,13 @@ void rf_books_done(struct rf_placer *p)
 
 /* --- gangs ------------------------------------------------------------------------------------ */
 
-/* started is written after the last of min members was bound, by what the API says: it is never true of a
- * gang of which fewer were. A pod that ended still says that it was bound; should it be deleted while no
- * control was there to write started, the gang counts as one that never was whole. */
-struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, int64_t ever,
+/* started, by the core's word: after the last of min members was bound, as the API says, until none of them is left. A pod
+ * that ended well still says that it was bound; should it be deleted while no control was there to write started, the gang
+ * counts as one that never was whole. */
+struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, bool started,
 				int64_t scheduled, int64_t ending_ms, struct rf_str message)
 {
 	const struct rf_json *is = rf_json_at(group, "status");
-	int64_t min = rf_json_int(rf_json_at(group, "spec", "minMember"), 1);
-	bool started = rf_json_is_true(rf_json_at(is, "started")) || ever >= min;
 	struct rf_json *status = rf_json_make(a, "{'phase':%s,'started':%b,'scheduled':%D,'message':%S}",
 					      started ? "Running" : "Pending", started, scheduled,
 					      started ? RF_STR_EMPTY : message);
@@ -303,7 +298,7 @@ static int write_group(struct rf_placer *p, struct rf_str key)
 	group = p->cluster.get(p->cluster.ctx, &RF_PODGROUPS, ns, name);
 	if (group == NULL)
 		return 0;
-	patch = rf_group_status(&a, group, y != NULL ? y->ever : 0, y != NULL ? y->running : 0,
+	patch = rf_group_status(&a, group, rf_core_started(p->core, ns, name), y != NULL ? y->running : 0,
 				rf_core_ending(p->core, ns, name), y != NULL && y->message != NULL ? rf_str(y->message) : RF_STR_EMPTY);
 	if (patch == NULL)
 		return 0;
@@ -337,12 +332,6 @@ int rf_books_write_group(struct rf_placer *p, struct rf_str ns, struct rf_str na
 	return write_group(p, rf_buf_str(&key));
 }
 
-/* Nobody answers: the others would wait for as long. */
-static bool is_away(int rc)
-{
-	return rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT;
-}
-
 int64_t rf_books_write_groups(struct rf_placer *p)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -355,7 +344,7 @@ int64_t rf_books_write_groups(struct rf_placer *p)
 		if (!is_in_trouble(p, &p->groups_trouble, rf_map_key(s)))
 			keys[n++] = rf_arena_str(&a, rf_map_key(s));
 	}
-	for (size_t i = 0; i < n && !is_away(rc) && p->hands.may(p->hands.ctx); i++) {
+	for (size_t i = 0; i < n && !rf_is_away(rc) && p->hands.may(p->hands.ctx); i++) {
 		rc = write_group(p, keys[i]);
 		if (rc < 0) {
 			note_trouble(p, &p->groups_trouble, keys[i], false);
@@ -366,7 +355,7 @@ int64_t rf_books_write_groups(struct rf_placer *p)
 	}
 	if (p->groups_due.n == 0)
 		return -1;
-	if (p->groups_due.n > p->groups_trouble.n && !is_away(rc))
+	if (p->groups_due.n > p->groups_trouble.n && !rf_is_away(rc))
 		return QUEUES_PAUSE_MS;
 	next = next_trouble(&p->groups_trouble);
 	return next == INT64_MAX ? TROUBLE_MS : RF_MAX(next - p->now_ms, INT64_C(1));
@@ -500,7 +489,7 @@ static int retry_queues(struct rf_placer *p, int *written)
 		if (!is_in_trouble(p, &p->queues_trouble, rf_map_key(s)))
 			names[n++] = rf_arena_str(&a, rf_map_key(s));
 	}
-	for (size_t i = 0; i < n && !is_away(rc) && p->hands.may(p->hands.ctx); i++)
+	for (size_t i = 0; i < n && !rf_is_away(rc) && p->hands.may(p->hands.ctx); i++)
 		rc = write_named(p, names[i], false, written);
 	return rc;
 }
@@ -517,7 +506,7 @@ int64_t rf_books_write_queues(struct rf_placer *p)
 
 	begin_round(p);
 	rc = retry_queues(p, &written);
-	for (int i = 0; i < QUEUES_LOOK && written < QUEUES_MAX && p->round.at < p->round.names.n && !is_away(rc) &&
+	for (int i = 0; i < QUEUES_LOOK && written < QUEUES_MAX && p->round.at < p->round.names.n && !rf_is_away(rc) &&
 			(i == 0 || !is_late(since)) && p->hands.may(p->hands.ctx);
 	     i++) {
 		struct rf_str name = rf_str(p->round.names.at[p->round.at++]);
@@ -529,7 +518,7 @@ int64_t rf_books_write_queues(struct rf_placer *p)
 			t->usage |= p->round.usage; /* with its next try */
 	}
 	if (p->round.at < p->round.names.n || p->round.due)
-		return is_away(rc) ? TROUBLE_MS : QUEUES_PAUSE_MS;
+		return rf_is_away(rc) ? TROUBLE_MS : QUEUES_PAUSE_MS;
 	next = next_trouble(&p->queues_trouble);
 	return next == INT64_MAX ? -1 : RF_MAX(next - p->now_ms, INT64_C(1));
 }

@@ -23,7 +23,7 @@ struct carry {
 	struct rf_placer *p;
 	struct rf_arena *a;
 	struct rf_err err; /* of the last failure */
-	struct rf_str ns, group; /* says that it goes as a whole */
+	struct rf_str ns, group; /* says that it goes as a whole, or starts anew */
 };
 
 static int64_t wall_ms(void)
@@ -262,6 +262,31 @@ static void tell_bound(struct carry *t, const struct member *m)
 			  rf_arena_printf(t->a, "Placed on %.*s", RF_STR(place)));
 }
 
+/* --- the group -------------------------------------------------------------------------------- */
+
+/* A gang that goes as a whole says so before the first of it goes: who comes after us knows then that the rest are to
+ * follow. The object is the tenant's: that it refuses to be written (too large, another's policy) keeps nothing from
+ * going; only if nobody answers at all is it tried again. One that starts anew says so before anything is written for it, or
+ * half of it would be taken for one that runs: until it does, it waits. */
+static int say_group(struct carry *t, const struct rf_core_decision *d)
+{
+	bool anew = d->verdict == RF_CORE_BIND;
+	int rc = 0;
+
+	if (d->group.n == 0 || (rf_str_eq(d->ns, t->ns) && rf_str_eq(d->group, t->group)))
+		return 0;
+	rc = rf_books_write_group(t->p, d->ns, d->group);
+	if (rc < 0 && (anew || rf_is_away(rc)))
+		return rf_fail(&t->err, (enum rf_code)-rc, "write down that group %.*s %s", RF_STR(d->group),
+			       anew ? "starts anew" : "goes as a whole");
+	if (rc < 0)
+		rf_warn("group %.*s/%.*s goes as a whole, and that cannot be written down: after a restart the rest of it would stay",
+			RF_STR(d->ns), RF_STR(d->group));
+	t->ns = d->ns;
+	t->group = d->group;
+	return 0;
+}
+
 /* --- a commit --------------------------------------------------------------------------------- */
 
 /* All that can be refused, before anything runs. */
@@ -319,6 +344,11 @@ static bool carry_commit(struct carry *t, const struct rf_core_decision *d, size
 			tell_failed(t, &d[i], "the pod is not there any more");
 			return true;
 		}
+	}
+	rc = say_group(t, d);
+	if (rc < 0) {
+		tell_failed(t, d, t->err.msg);
+		return !rf_is_away(rc);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!t->p->hands.may(t->p->hands.ctx))
@@ -401,26 +431,6 @@ static void say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf
 	h->event(h->ctx, pod, "Warning", cause, reason);
 }
 
-/* A gang that goes as a whole says so before the first of it goes: who comes after us knows then that the rest are to
- * follow. The object is the tenant's: that it refuses to be written (too large, another's policy) keeps nothing from
- * going; only if nobody answers at all is it tried again. */
-static int say_ending(struct carry *t, const struct rf_core_decision *d)
-{
-	int rc = 0;
-
-	if (d->group.n == 0 || (rf_str_eq(d->ns, t->ns) && rf_str_eq(d->group, t->group)))
-		return 0;
-	rc = rf_books_write_group(t->p, d->ns, d->group);
-	if (rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT)
-		return rf_fail(&t->err, (enum rf_code)-rc, "write down that group %.*s goes as a whole", RF_STR(d->group));
-	if (rc < 0)
-		rf_warn("group %.*s/%.*s goes as a whole, and that cannot be written down: after a restart the rest of it would stay",
-			RF_STR(d->ns), RF_STR(d->group));
-	t->ns = d->ns;
-	t->group = d->group;
-	return 0;
-}
-
 static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 {
 	struct rf_hands *h = &t->p->hands;
@@ -429,10 +439,10 @@ static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 
 	if (pod == NULL)
 		return true; /* gone already: we have heard of it, or are about to */
-	rc = say_ending(t, d);
+	rc = say_group(t, d);
 	if (rc < 0) {
 		tell_failed(t, d, t->err.msg);
-		return !rf_kube_unknown(rc);
+		return !rf_is_away(rc);
 	}
 	rc = h->create(h->ctx, t->a, pod_path(t, d, "eviction"), rf_pod_eviction(t->a, pod), NULL, &t->err);
 	if (rc == -RF_NOT_FOUND)

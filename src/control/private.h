@@ -180,6 +180,11 @@ const struct rf_json *rf_pod_maker(const struct rf_json *pod);
 /* Counts by gang and queue (books.c). */
 void rf_books_pod(struct rf_placer *p, const struct rf_sched_pod *pod);
 void rf_books_pod_gone(struct rf_placer *p, struct rf_str uid);
+/* Of a write: nobody answers, and the others would wait for as long. */
+static inline bool rf_is_away(int rc)
+{
+	return rc == -RF_UNAVAILABLE || rc == -RF_TIMEOUT;
+}
 void rf_books_say(struct rf_placer *p, struct rf_str uid, struct rf_str message); /* why its gang waits */
 void rf_books_group_due(struct rf_placer *p, struct rf_str ns, struct rf_str name);
 void rf_books_group_gone(struct rf_placer *p, struct rf_str ns, struct rf_str name);
@@ -192,7 +197,7 @@ int64_t rf_books_write_groups(struct rf_placer *p);
 int64_t rf_books_write_queues(struct rf_placer *p);
 void rf_books_queues_due(struct rf_placer *p, bool usage); /* all of them; usage too if asked */
 /* Merge patches; NULL: it says so already. */
-struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, int64_t ever,
+struct rf_json *rf_group_status(struct rf_arena *a, const struct rf_json *group, bool started,
 				int64_t scheduled, int64_t ending_ms, struct rf_str message);
 struct rf_json *rf_queue_status(struct rf_placer *p, struct rf_arena *a, const struct rf_json *queue,
 				bool usage);

@@ -427,7 +427,8 @@ static void check(struct world *w)
 		const struct rf_json *o = s->value;
 
 		if (rf_str_is(rf_json_str_at(o, "kind"), "PodGroup") && rf_json_is_true(rf_json_at(o, "status", "started")))
-			assert_true(ever >= rf_json_int(rf_json_at(o, "spec", "minMember"), 1));
+			/* None: it is gone, and says so no more before the first is bound anew. */
+			assert_true(ever == 0 || ever >= rf_json_int(rf_json_at(o, "spec", "minMember"), 1));
 	}
 }
 
@@ -683,6 +684,106 @@ static void a_crash_before_any_write_leaves_a_whole_gang_in_the_end(void **state
 		tear_down(&own);
 	}
 	assert_true(k > 13); /* four claims, four allocations, four bindings, the group */
+}
+
+static void drop_all(struct world *w, const char *prefix)
+{
+	struct rf_map_slot *s = NULL;
+
+	while ((s = rf_map_next(&w->objects, s)) != NULL) {
+		if (starts(s->key, prefix)) {
+			drop(w, text(w, "%s", s->key));
+			s = NULL;
+		}
+	}
+}
+
+/* So many or none, also the second time: one that comes alone waits, whoever was there to see the others go. */
+static void a_gang_of_which_none_is_left_starts_anew(void **state)
+{
+	for (int again = 0; again < 2; again++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		run(w);
+		assert_true(started(w, "red", "train"));
+		drop_all(w, "/api/v1/namespaces/red/pods/");
+		drop_all(w, "/apis/resource.k8s.io/v1/namespaces/red/resourceclaims/");
+		if (again)
+			restart(w);
+		run(w);
+		assert_false(started(w, "red", "train"));
+		assert_true(rf_str_is(rf_json_str_at(get(w, text(w, GROUP, "red", "train")), "status", "phase"), "Pending"));
+		for (int i = 4; i < 8; i++) {
+			assert_int_equal(bound(w, "red"), 0);
+			add_pod(w, "red", text(w, "w%d", i), 1, "train");
+			run(w);
+		}
+		assert_int_equal(bound(w, "red"), 4);
+		assert_true(started(w, "red", "train"));
+		tear_down(&own);
+	}
+}
+
+/* Its pods are gone, and came again, before anybody could write that. */
+static void gang_that_says_it_started(struct world *w)
+{
+	gang_of_four(w);
+	put(w, text(w, GROUP, "red", "train"),
+	    rf_json_make(&w->a, "{'apiVersion':'ringfence.io/v1alpha1','kind':'PodGroup','metadata':{'name':'train',"
+				"'namespace':'red','uid':'group-train','creationTimestamp':'2026-11-15T04:00:00Z'},"
+				"'spec':{'minMember':4},'status':{'phase':'Running','started':true,'scheduled':0}}"));
+}
+
+/* That it started before is taken back before anything is written for it: half of it must never be taken for one that runs. */
+static void a_fault_leaves_no_half_gang_that_says_it_started(void **state)
+{
+	static const int faults[] = { FAULT_CRASH, FAULT_MUTE, FAULT_LOST, FAULT_ERROR, FAULT_DONE };
+
+	for (int k = 0; k < 14 * (int)RF_COUNT(faults); k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_that_says_it_started(w);
+		w->fault = faults[k % (int)RF_COUNT(faults)];
+		w->code = RF_INTERNAL;
+		w->at = k / (int)RF_COUNT(faults) + 1;
+		run(w);
+		if (w->dead) {
+			assert_true(claims(w, false) == 0 || bound(w, "red") == 4 || !started(w, "red", "train"));
+			restart(w);
+			run(w);
+		}
+		assert_int_equal(bound(w, "red"), 4);
+		assert_int_equal(claims(w, false), 4);
+		assert_true(started(w, "red", "train"));
+		assert_true(first(w, "patch", "/podgroups/train/status") < first(w, "create", "/resourceclaims"));
+		tear_down(&own);
+	}
+}
+
+/* Until that can be written it waits, and says why. */
+static void a_gang_that_cannot_say_that_it_starts_anew_waits(void **state)
+{
+	struct world *w = *state;
+
+	gang_that_says_it_started(w);
+	w->fault = FAULT_REFUSED;
+	w->code = RF_TOO_LARGE;
+	w->only = "podgroups";
+	w->each = true;
+	run(w);
+	assert_int_equal(bound(w, "red") + claims(w, false), 0);
+	assert_non_null(strstr(text(w, "%.*s", RF_STR(rf_core_why(w->core, rf_kube_uid(get(w, text(w, POD, "red", "w0"))), w->now, &w->a))), "starts anew"));
+	w->each = false;
+	run(w);
+	assert_int_equal(bound(w, "red"), 4);
+	assert_true(started(w, "red", "train"));
 }
 
 /* As above, but the cluster shrank meanwhile: what cannot be completed is taken back as a whole. */
@@ -1274,24 +1375,24 @@ static void a_gang_is_started_only_when_enough_were_bound(void **state)
 {
 	struct world *w = *state;
 	struct rf_json *g = rf_json_make(&w->a, "{'metadata':{'uid':'g'},'spec':{'minMember':3}}");
-	struct rf_json *patch = rf_group_status(&w->a, g, 2, 2, 0, RF_LIT("no room"));
+	struct rf_json *patch = rf_group_status(&w->a, g, false, 2, 0, RF_LIT("no room"));
 
 	assert_false(rf_json_is_true(rf_json_at(patch, "status", "started")));
 	assert_true(rf_str_is(rf_json_str_at(patch, "status", "phase"), "Pending"));
 	assert_true(rf_str_is(rf_json_str_at(patch, "status", "message"), "no room"));
-	patch = rf_group_status(&w->a, g, 3, 2, 0, RF_LIT("no room")); /* one has ended */
+	patch = rf_group_status(&w->a, g, true, 2, 0, RF_LIT("no room")); /* one has ended */
 	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
 	assert_int_equal(rf_json_int(rf_json_at(patch, "status", "scheduled"), -1), 2);
 	assert_int_equal(rf_json_str_at(patch, "status", "message").n, 0);
 	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
-	assert_null(rf_group_status(&w->a, g, 3, 2, 0, RF_STR_EMPTY));
-	patch = rf_group_status(&w->a, g, 0, 0, 0, RF_STR_EMPTY); /* its pods are gone: it had started all the same */
-	assert_true(rf_json_is_true(rf_json_at(patch, "status", "started")));
-	patch = rf_group_status(&w->a, g, 3, 2, START, RF_STR_EMPTY);
+	assert_null(rf_group_status(&w->a, g, true, 2, 0, RF_STR_EMPTY));
+	patch = rf_group_status(&w->a, g, true, 2, START, RF_STR_EMPTY);
 	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
 	assert_true(rf_str_eq(rf_json_str_at(g, "status", "ending"), rf_time_format(&w->a, START)));
-	assert_null(rf_group_status(&w->a, g, 3, 2, START, RF_STR_EMPTY));
-	patch = rf_group_status(&w->a, g, 3, 2, 0, RF_STR_EMPTY);
+	assert_null(rf_group_status(&w->a, g, true, 2, START, RF_STR_EMPTY));
+	patch = rf_group_status(&w->a, g, false, 0, 0, RF_STR_EMPTY); /* its pods are gone */
+	assert_false(rf_json_is_true(rf_json_at(patch, "status", "started")));
+	assert_true(rf_str_is(rf_json_str_at(patch, "status", "phase"), "Pending"));
 	assert_int_equal(rf_patch_merge(&w->a, &g, patch, NULL), 0);
 	assert_null(rf_json_at(g, "status", "ending"));
 }
@@ -2144,6 +2245,9 @@ int main(void)
 		TEST(all_claims_of_a_gang_are_written_before_its_first_binding),
 		TEST(a_gang_that_does_not_fit_gets_nothing),
 		TEST(a_crash_before_any_write_leaves_a_whole_gang_in_the_end),
+		TEST(a_gang_of_which_none_is_left_starts_anew),
+		TEST(a_fault_leaves_no_half_gang_that_says_it_started),
+		TEST(a_gang_that_cannot_say_that_it_starts_anew_waits),
 		TEST(a_crash_and_a_lost_node_leave_no_half_gang),
 		TEST(a_refused_write_of_a_gang_takes_its_claims_back),
 		TEST(a_write_without_an_answer_gives_nothing_away_twice),

@@ -94,7 +94,8 @@ struct rf_core_decision {
 	 * written before its first binding, so that a crash leaves promises, never half a gang. */
 	size_t commit_left;
 	/* EVICT: its group goes as a whole with it, and has to say so (ending_ms, as rf_core_ending has it) before this is
-	 * carried out. Empty: it does not. */
+	 * carried out. BIND: its group says that it started, of which none is left, and has to take that back (as rf_core_started
+	 * has it) before this commit is carried out. Empty: nothing is to be said of it. */
 	struct rf_str group;
 	struct rf_str reason; /* one line: text, and resource=, level=, need=, have=, help= */
 };
@@ -122,6 +123,9 @@ struct rf_str rf_core_why(struct rf_core *c, struct rf_str uid, int64_t now_ms, 
 int64_t rf_core_position(struct rf_core *c, struct rf_str uid);
 /* Since when its members are to go as a whole; 0: they are not, or not any more. */
 int64_t rf_core_ending(const struct rf_core *c, struct rf_str ns, struct rf_str group);
+/* Its minimum was bound at once, by what its PodGroup says or what was told since, and some of it are left: bound and not to
+ * go as a whole, or ended well. By what was told, and decided until the last call. */
+bool rf_core_started(const struct rf_core *c, struct rf_str ns, struct rf_str group);
 struct rf_queues *rf_core_queues(struct rf_core *c);
 struct rf_fleet *rf_core_fleet(struct rf_core *c);
 /* Resource of the queues by name, a card model however it is written; -1: not known. */

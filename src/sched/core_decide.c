@@ -119,6 +119,8 @@ static void say_bind(struct rf_core *c, struct out *o, struct co_pod *p, size_t 
 	d->node = rf_arena_str(o->a, rf_str(p->seat->name));
 	d->promised = promised;
 	d->commit_left = left;
+	if (p->group != NULL && p->group->says && !p->group->started && !p->group->was_whole)
+		d->group = rf_arena_str(o->a, rf_str(p->group->name));
 	p->commit = c->commits;
 	c->commits += left == 0;
 	if (promised && p->claim != NULL)
@@ -185,6 +187,7 @@ static void say_evict(struct rf_core *c, struct out *o, struct co_pod *p)
 		p->group->going++;
 		if (p->group->ending == 0)
 			p->group->ending = p->group->ending_was = c->now;
+		co_mark_group(c, p->group); /* nobody is let in alone from now on */
 		d->group = rf_arena_str(o->a, rf_str(p->group->name));
 	}
 	co_todo(c, p, CO_ASKED);
@@ -299,6 +302,8 @@ static void start_all(struct rf_core *c, struct out *o)
 		say_todo(c, o);
 		if (o->d.n >= o->most)
 			return;
+		if (c->dirty_groups.n > 0)
+			continue; /* a gang was told to go */
 		c->unfinished = enough(o, vain, vain_since);
 		if (c->unfinished)
 			return;

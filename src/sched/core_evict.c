@@ -157,13 +157,13 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 	}
 	stays = w->group != NULL && is_coming(w->group);
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
-		/* not yet bound: it cannot be evicted */
-		bool bound = p->hold != 0 && p->state == CO_BOUND;
+		/* not yet bound: it cannot be evicted; nor for another of its own gang */
+		bool bound = p->hold != 0 && p->state == CO_BOUND, own = p->group != NULL && p->group == c->planning_of;
 
 		if (p->hold == 0 && p->state == CO_BOUND && co_leaves(p)) /* its node is gone: nobody knows when */
 			rf_vec_push(&c->members, ((struct rf_evict_member){ .leaving = true }));
 		else
-			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound }));
+			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound || own }));
 	}
 	for (size_t i = 0; i < c->members.n / 2; i++) { /* those that matter least first */
 		struct rf_evict_member m = c->members.at[i];
@@ -989,16 +989,14 @@ static void charge_joined(struct rf_core *c, const struct co_work *w, struct co_
 
 static void note_vain(struct rf_core *c, const struct co_work *w)
 {
-	struct co_charge joined = { .n = 0 };
 	struct co_shape *s = w->first->shape;
 
-	charge_joined(c, w, &joined);
 	s->planned = c->news + 1;
 	s->planned_queue = w->queue;
 	s->planned_priority = w->first->priority;
 	s->planned_preemptible = w->preemptible;
 	s->planned_may = co_ahead_may(c, w);
-	s->planned_group = joined.n > 0 ? w->first->group : NULL; /* others may have claims that it has not */
+	s->planned_group = w->first->group; /* others may have claims that it has not, and take what is its gang's */
 }
 
 /* Whose minimum run time ends next may be taken then. */
@@ -1134,7 +1132,9 @@ static bool plan_for(struct rf_core *c, struct co_work *w)
 	mark = rf_fleet_mark(c->fleet);
 	(void)all_hold(c, w, others, &a);
 	c->planning = true;
+	c->planning_of = w->first->group;
 	found = find_plan_of_models(c, w, p);
+	c->planning_of = NULL;
 	c->planning = false;
 	all_back(c, others, c->plans.n);
 	rf_fleet_rollback(c->fleet, mark);

@@ -22,6 +22,7 @@ struct roll {
 	struct co_pod **all;
 	size_t n;
 	size_t bound, promised, placed, ready, whole;
+	size_t stays; /* of those bound: was not told to go with its gang, or refused */
 };
 
 /* Waits for its group only, not for something that bars it alone. */
@@ -40,6 +41,7 @@ static void call_roll(struct co_group *g, struct rf_arena *a, struct roll *r)
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
 		r->all[r->n++] = p;
 		r->bound += p->state == CO_BOUND && !p->deleting;
+		r->stays += p->state == CO_BOUND && !p->deleting && !(p->evicting && p->whole && p->todo == CO_ASKED);
 		r->promised += p->state == CO_PROMISED && p->todo != CO_ASKED;
 		r->placed += p->state == CO_PLACED || (p->state == CO_PROMISED && p->todo == CO_ASKED) ||
 			     (p->state == CO_BARRED && p->seat != NULL && p->bar == CO_BAR_PAUSE);
@@ -53,6 +55,29 @@ static void call_roll(struct co_group *g, struct rf_arena *a, struct roll *r)
 		r->all[i]->group_next = i + 1 < r->n ? r->all[i + 1] : NULL;
 	}
 	g->pods = r->n > 0 ? r->all[0] : NULL;
+}
+
+/* Has its place, and was not told to go with its gang; or had it and ended well: it is not to come again. */
+static bool is_left(const struct co_pod *p)
+{
+	return p->known && p->node != NULL && !p->deleting && !(p->evicting && p->whole && p->todo != CO_EVICT) &&
+	       (!p->ended || p->well);
+}
+
+static int64_t count_left(const struct co_group *g)
+{
+	int64_t n = 0;
+
+	for (const struct co_pod *p = g->pods; p != NULL; p = p->group_next)
+		n += is_left(p);
+	return n;
+}
+
+bool co_has_started(const struct co_group *g)
+{
+	int64_t n = count_left(g);
+
+	return g->known && n > 0 && (g->started || g->was_whole || n >= g->min);
 }
 
 /* --- what runs -------------------------------------------------------------------------------- */
@@ -305,6 +330,15 @@ static void queue_singles(struct rf_core *c, struct co_group *g, const struct ro
 	}
 }
 
+/* None of it is left meanwhile: who waits on its own waits for the others. */
+static void recall_singles(struct rf_core *c, const struct co_group *g, const struct roll *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->all[i]->state == CO_QUEUED && r->all[i]->work != g->work)
+			co_bar(c, r->all[i], CO_BAR_MIN);
+	}
+}
+
 /* --- half-made gangs -------------------------------------------------------------------------- */
 
 static void list(struct rf_core *c, struct co_group *g, int64_t due)
@@ -379,7 +413,7 @@ static void release_barred(struct rf_core *c, const struct roll *r)
 
 static void settle_unstarted(struct rf_core *c, struct co_group *g, struct rf_arena *a, const struct roll *r)
 {
-	size_t have = r->bound + r->promised, n = 0;
+	size_t have = r->stays + r->promised, n = 0;
 	int64_t need = g->min - (int64_t)have;
 	struct co_pod **pods = rf_arena_array(a, struct co_pod *, r->n + 1);
 
@@ -423,6 +457,7 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct roll r = { .n = 0 };
+	int64_t left;
 
 	g->mending = false;
 	co_evict_unsaid(c, g);
@@ -455,12 +490,16 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 		g->broken_ms = 0;
 		return;
 	}
-	if ((int64_t)r.bound >= g->min)
+	left = count_left(g);
+	if (left == 0)
+		g->started = g->was_whole = false; /* it starts anew */
+	else if (left >= g->min)
 		g->was_whole = true;
 	if (g->started || g->was_whole) {
 		g->broken_ms = 0;
 		queue_singles(c, g, &r);
 		return;
 	}
+	recall_singles(c, g, &r);
 	settle_unstarted(c, g, &a, &r);
 }

@@ -103,7 +103,7 @@ void rf_core_put_group(struct rf_core *c, const struct rf_sched_group *v)
 	g->min_run = RF_MIN(RF_MAX(v->min_run_ms, 0), RF_QUEUE_MS_MAX);
 	g->run_limit = RF_MIN(RF_MAX(v->run_limit_ms, 0), RF_QUEUE_MS_MAX);
 	g->pinned = v->pinned;
-	g->started = v->started;
+	g->started = g->says = v->started;
 	if (v->ending_ms > g->ending_was) {
 		g->ending = g->ending_was = v->ending_ms;
 		g->bereft = true;
@@ -125,7 +125,7 @@ void rf_core_del_group(struct rf_core *c, struct rf_str ns, struct rf_str name)
 	CO_LOG(c, RF_LOG_GROUP, .del = true, .ns = ns, .name = name);
 	if (g == NULL || !g->known)
 		return;
-	g->known = g->started = g->was_whole = false;
+	g->known = g->started = g->says = g->was_whole = false;
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
 		p->respec = true;
 		co_mark(c, p);
@@ -141,6 +141,16 @@ int64_t rf_core_ending(const struct rf_core *c, struct rf_str ns, struct rf_str 
 	rf_buf_printf(&key, "%.*s/%.*s", RF_STR(ns), RF_STR(name));
 	g = rf_map_get(&c->groups, rf_buf_str(&key));
 	return g != NULL ? g->ending : 0;
+}
+
+bool rf_core_started(const struct rf_core *c, struct rf_str ns, struct rf_str name)
+{
+	rf_auto(buf) key = RF_BUF_INIT;
+	const struct co_group *g;
+
+	rf_buf_printf(&key, "%.*s/%.*s", RF_STR(ns), RF_STR(name));
+	g = rf_map_get(&c->groups, rf_buf_str(&key));
+	return g != NULL && co_has_started(g);
 }
 
 static void leave_group(struct rf_core *c, struct co_pod *p)
@@ -293,6 +303,7 @@ static void set_pod(struct rf_core *c, struct co_pod *p, const struct rf_sched_p
 	p->pinned = v->pinned;
 	p->rv = v->rv;
 	p->ended = v->ended;
+	p->well = v->well;
 	p->deleting = v->deleting;
 	p->daemon = v->daemon;
 	p->gated = v->gated;

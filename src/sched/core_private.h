@@ -237,7 +237,7 @@ struct co_pod {
 	int32_t priority;
 	uint16_t fails;
 	uint8_t state, todo, bar, waits; /* waits: 0 no, 1 fresh, 2 told */
-	bool known, ended, deleting, daemon, pinned, gated, dirty, reown;
+	bool known, ended, well, deleting, daemon, pinned, gated, dirty, reown;
 	bool evicting, by_priority; /* EVICT was said, or is to be */
 	bool late;  /* came to its gang when that was whole */
 	bool whole; /* ... and its gang goes with it, for what would stay is too little */
@@ -289,6 +289,7 @@ struct co_group {
 	int64_t rv, min, created, min_run, run_limit;
 	char *queue, *topology; /* NULL: none */
 	bool pinned, started, was_whole, dirty;
+	bool says; /* its PodGroup, that it started; taken back here first, when none of it is left */
 	bool listed; /* among those that time changes */
 	struct co_pod *pods;
 	size_t n_pods;
@@ -436,6 +437,7 @@ struct rf_core {
 	int64_t plan_wake; /* time alone may make another plan possible */
 	uint64_t shifts;   /* rounds in which the books are made as they will be with all plans carried out */
 	bool planning;	   /* what quotas of models leave is looked at when it is known who goes */
+	const struct co_group *planning_of; /* whose members are not looked at for it; NULL: of none */
 	int attempts;	   /* plans that may still be looked for in this call */
 	bool min_runs;	   /* somebody has a minimum run time */
 	size_t n_waits;
@@ -568,6 +570,7 @@ void co_wake(struct rf_core *c);			/* what time alone changes */
 /* --- core_group.c ----------------------------------------------------------------------------- */
 
 void co_group_settle(struct rf_core *c, struct co_group *g);
+bool co_has_started(const struct co_group *g); /* and some of it are left */
 void co_group_rejoin(struct rf_core *c, struct co_group *g);
 bool co_before(const struct co_pod *a, const struct co_pod *b); /* priority, creation, uid */
 

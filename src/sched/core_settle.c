@@ -407,6 +407,8 @@ static bool settle_pod(struct rf_core *c, struct co_pod *p)
 			return false;
 		if (p->shape != NULL)
 			vacate(c, p);
+		if (p->well && p->group != NULL)
+			co_mark_group(c, p->group); /* it is one of those that are left, or not any more */
 		co_state(c, p, CO_IDLE);
 		return !p->known && p->claims == NULL && !p->ghost;
 	}

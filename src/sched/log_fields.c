@@ -186,6 +186,7 @@ static const struct rf_log_field POD[] = {
 	INT(rf_sched_pod, rv),
 	STR(rf_sched_pod, node),
 	BOOL(rf_sched_pod, ended),
+	BOOL(rf_sched_pod, well),
 	BOOL(rf_sched_pod, deleting),
 	INT(rf_sched_pod, priority),
 	INT(rf_sched_pod, created_ms),

@@ -383,6 +383,7 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		.rv = rd_rv(pod),
 		.node = rf_json_str_at(spec, "nodeName"),
 		.ended = !rf_pod_counts(pod),
+		.well = rf_str_is(rf_json_str_at(pod, "status", "phase"), "Succeeded"),
 		.deleting = rf_json_str_at(meta, "deletionTimestamp").n > 0,
 		.priority = rf_json_int(rf_json_at(spec, "priority"), 0),
 		.created_ms = rd_time(rf_json_str_at(meta, "creationTimestamp")),

@@ -113,6 +113,7 @@ struct rf_sched_pod {
 	int64_t rv;
 	struct rf_str node; /* empty: pending */
 	bool ended;	    /* Succeeded or Failed */
+	bool well;	    /* ... Succeeded */
 	bool deleting;
 	int64_t priority, created_ms;
 	int64_t cpu_milli, memory; /* requests */
@@ -158,7 +159,9 @@ struct rf_sched_group {
 	struct rf_str topology; /* all members on nodes with one value of this label; empty: anywhere */
 	bool pinned;
 	int64_t min_run_ms, run_limit_ms;
-	bool started; /* min members were bound once: what is missing since then is no half-made gang */
+	/* min members were bound at once, and some of them still are, or ended well: what is missing since then is no
+	 * half-made gang. */
+	bool started;
 	/* All members that were bound by then are to go, as a whole; 0: not so. Written before the first of them went, so
 	 * that who comes after a restart knows that the rest are to follow. */
 	int64_t ending_ms;

@@ -1569,6 +1569,138 @@ static void test_started_gang_that_lost_members_is_left_alone(void **state)
 	end(&w);
 }
 
+static void gone(struct world *w, const char *uid, const char *ns)
+{
+	rf_core_del_pod(w->c, rf_str(uid), w->now);
+	del_claim(w, uid, ns);
+}
+
+static void started_group(struct world *w, const char *ns, const char *name, int64_t min)
+{
+	struct rf_sched_group g = { .ns = rf_str(ns), .name = rf_str(name), .min = min, .rv = ++w->rv, .started = true };
+
+	rf_core_put_group(w->c, &g);
+}
+
+static void runs(struct world *w, const char *uid, const char *of_group, const char *device)
+{
+	struct rf_sched_pod p = pod(w, uid, "a", 1);
+
+	p.group = rf_str(of_group);
+	p.node = RF_LIT("n0");
+	p.started_ms = w->now;
+	promise(w, uid, "a", "n0", device);
+	put(w, &p);
+}
+
+static void ends(struct world *w, const char *uid, const char *of_group, bool well)
+{
+	struct rf_sched_pod p = pod(w, uid, "a", 1);
+
+	p.group = rf_str(of_group);
+	p.node = RF_LIT("n0");
+	p.ended = true;
+	p.well = well;
+	put(w, &p);
+	del_claim(w, uid, "a");
+}
+
+static bool says_started(const struct world *w)
+{
+	return rf_core_started(w->c, RF_LIT("a"), RF_LIT("g"));
+}
+
+/* So many or none, also the second time; whatever its object still says, until it says so no more. */
+static void test_gang_that_is_gone_starts_anew(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (int lived = 0; lived < 2; lived++) {
+		begin(&w);
+		cluster(&w, 1, 4);
+		started_group(&w, "a", "g", 2);
+		if (lived) {
+			runs(&w, "g0", "g", "gpu-0");
+			runs(&w, "g1", "g", "gpu-1");
+			decide(&w);
+			assert_true(says_started(&w));
+			gone(&w, "g0", "a");
+			gone(&w, "g1", "a");
+		}
+		member(&w, "g2", "a", "g", 1);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 0);
+		assert_has(why(&w, "g2"), "needs 2 pods to start and has 1");
+		assert_false(says_started(&w));
+		member(&w, "g3", "a", "g", 1);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), 2);
+		assert_int_equal(w.d[0].commit_left, 1);
+		assert_true(rf_str_is(w.d[0].group, "g")); /* to be taken back before that */
+		carry_as(&w, 1, "g");
+		assert_true(says_started(&w));
+		member(&w, "g4", "a", "g", 1);
+		decide(&w);
+		assert_int_equal(of(&w, RF_CORE_BIND, "g4")->group.n, 0);
+		end(&w);
+	}
+}
+
+/* Who waits on its own, and the last of the others goes. */
+static void test_single_waits_for_others_when_none_is_left(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	started_group(&w, "a", "g", 2);
+	runs(&w, "g0", "g", "gpu-0");
+	runs(&w, "g1", "g", "gpu-1");
+	member(&w, "r0", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	ends(&w, "g0", "g", false);
+	ends(&w, "g1", "g", false);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "r0"), "needs 2 pods to start and has 1");
+	member(&w, "r1", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	end(&w);
+}
+
+/* While some run, one that failed or is gone is replaced alone; so it is when the others ended well. */
+static void test_members_are_replaced_alone_while_some_are_left(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (int well = 0; well < 2; well++) {
+		begin(&w);
+		cluster(&w, 1, 3);
+		started_group(&w, "a", "g", 3);
+		runs(&w, "g0", "g", "gpu-0");
+		runs(&w, "g1", "g", "gpu-1");
+		runs(&w, "g2", "g", "gpu-2");
+		decide(&w);
+		ends(&w, "g0", "g", false);
+		gone(&w, "g1", "a");
+		member(&w, "r0", "a", "g", 1);
+		decide(&w);
+		assert_non_null(of(&w, RF_CORE_BIND, "r0"));
+		carry_as(&w, 1, "g");
+		ends(&w, "r0", "g", false);
+		ends(&w, "g2", "g", well);
+		member(&w, "r1", "a", "g", 1);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_BIND), well);
+		end(&w);
+	}
+}
+
 /* --- queues ------------------------------------------------------------------------------------- */
 
 static void test_queue_of_a_model(void **state)
@@ -1742,12 +1874,6 @@ static void guarantee(struct world *w, const char *name, int64_t cards)
 
 	if (rf_core_put_queue(w->c, &v, w->now, &err) < 0)
 		fail_msg("%s", err.msg);
-}
-
-static void gone(struct world *w, const char *uid, const char *ns)
-{
-	rf_core_del_pod(w->c, rf_str(uid), w->now);
-	del_claim(w, uid, ns);
 }
 
 static void test_reclaim(void **state)
@@ -1955,10 +2081,84 @@ static void test_gang_evicts_and_gang_is_evicted_whole(void **state)
 	member(&w, "g1", "a", "g", 1);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 4);
+	/* who comes meanwhile does not make it a gang with those that go */
+	node(&w, "n9", 1, "NVIDIA H100 80GB HBM3");
+	member(&w, "v4", "b", "victims", 1);
+	decide(&w);
+	assert_null(of(&w, RF_CORE_BIND, "v4"));
+	rf_core_del_node(w.c, RF_LIT("n9"));
 	for (int i = 0; i < 4; i++)
 		gone(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "v%d", i)), "b");
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
+	end(&w);
+}
+
+/* Whom the API kept when its gang went is a part of one that starts anew: alone nobody comes to it, and with enough it stays. */
+static void test_refused_member_of_a_gang_that_went(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 2, 2);
+	guarantee(&w, "a", 2);
+	group(&w, "b", "victims", 4);
+	for (int i = 0; i < 4; i++)
+		member(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "v%d", i)), "b", "victims", 1);
+	decide(&w);
+	carry_as(&w, 1, "victims");
+	group(&w, "a", "g", 2);
+	member(&w, "g0", "a", "g", 1);
+	member(&w, "g1", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 4);
+	rf_core_failed(w.c, RF_LIT("v3"), RF_LIT("its budget is used up"), w.now);
+	for (int i = 0; i < 3; i++)
+		gone(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "v%d", i)), "b");
+	node(&w, "n9", 4, "NVIDIA H100 80GB HBM3");
+	member(&w, "v4", "b", "victims", 1);
+	decide(&w);
+	carry_as(&w, 1, "g");
+	assert_null(of(&w, RF_CORE_BIND, "v4"));
+	assert_has(why(&w, "v4"), "needs 4 pods to start and has 2");
+	member(&w, "v5", "b", "victims", 1);
+	member(&w, "v6", "b", "victims", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 3);
+	carry_as(&w, 1, "victims");
+	decide(&w);
+	assert_true(rf_core_started(w.c, RF_LIT("b"), RF_LIT("victims")));
+	w.now += 3600000;
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	end(&w);
+}
+
+/* With them it would be left alone. */
+static void test_nobody_is_evicted_for_another_of_its_gang(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	started_group(&w, "a", "g", 2);
+	runs(&w, "g0", "g", "gpu-0");
+	runs(&w, "g1", "g", "gpu-1");
+	decide(&w);
+	p = pod(&w, "g2", "a", 2);
+	p.group = RF_LIT("g");
+	p.priority = 10;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	p = pod(&w, "other", "a", 2); /* one like it that is not of it */
+	p.priority = 10;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 2);
 	end(&w);
 }
 
@@ -3269,6 +3469,9 @@ int main(void)
 		cmocka_unit_test(test_promises_of_a_started_gang_fail_alone),
 		cmocka_unit_test(test_half_a_gang_is_taken_back),
 		cmocka_unit_test(test_started_gang_that_lost_members_is_left_alone),
+		cmocka_unit_test(test_gang_that_is_gone_starts_anew),
+		cmocka_unit_test(test_single_waits_for_others_when_none_is_left),
+		cmocka_unit_test(test_members_are_replaced_alone_while_some_are_left),
 		cmocka_unit_test(test_queue_of_a_model),
 		cmocka_unit_test(test_queue_of_a_model_is_raised),
 		cmocka_unit_test(test_model_is_left_by_a_lost_claim),
@@ -3282,6 +3485,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_evicted),
 		cmocka_unit_test(test_evict_fails),
 		cmocka_unit_test(test_gang_evicts_and_gang_is_evicted_whole),
+		cmocka_unit_test(test_refused_member_of_a_gang_that_went),
+		cmocka_unit_test(test_nobody_is_evicted_for_another_of_its_gang),
 		cmocka_unit_test(test_gang_of_unlike_members_goes_whole),
 		cmocka_unit_test(test_deleted_with_a_long_grace_is_evicted),
 		cmocka_unit_test(test_terms_of_what_runs_only_loosen),

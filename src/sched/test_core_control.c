@@ -125,35 +125,46 @@ static bool take_bind(struct world *w, const struct rf_core_decision *d, int i)
 	return true;
 }
 
-/* Members that are there or promised, as far as the core was told, and those of them that are bound. */
-static int64_t members(const struct world *w, int group, int64_t *ret_bound)
+/* Members that are there or promised and do not go, as far as the core was told. */
+static int64_t members(const struct world *w, int group)
 {
 	int64_t n = 0;
 
-	*ret_bound = 0;
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *p = &w->pods[i];
 		int node;
 
-		if (p->group != group || !p->known || (!p->dirty && (!p->live || p->ended)))
+		if (p->group != group || !p->known || p->evicted || (!p->dirty && (!p->live || p->ended || p->deleting)))
 			continue;
-		if (!p->flying && p->node == NOBODY && !p->claim_dirty && !ref_there(p, &node))
-			continue;
-		n++;
-		/* that it ended, and nobody told yet, is not known: the gang was whole */
-		*ret_bound += ((p->live && !p->ended) || p->dirty) && p->node != NOBODY;
+		n += p->flying || p->node != NOBODY || p->claim_dirty || ref_there(p, &node);
 	}
 	return n;
 }
 
-/* I10: what is decided makes the gang whole. */
-static bool gang_whole(struct world *w, int group)
+/* Those that have a place and are not to go with their gang, or had one and ended well. That one ended or goes, and nobody
+ * told yet, is not known. */
+static int64_t left_of(const struct world *w, int group)
 {
-	int64_t bound, n;
+	int64_t n = 0;
 
-	if (group == NOBODY || !w->groups[group].exists || w->groups[group].started)
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+
+		if (p->group == group && p->known && p->node != NOBODY && !(p->evicted && w->groups[group].torn > 0))
+			n += p->dirty || (p->live && !p->deleting && (!p->ended || ref_ended_well(p)));
+	}
+	return n;
+}
+
+/* I10: what is decided makes the gang whole, the first time and whenever none of it is left. */
+static bool gang_whole(struct world *w, int group, bool says_anew)
+{
+	int64_t n;
+
+	if (group == NOBODY || !w->groups[group].exists || (w->groups[group].started && left_of(w, group) > 0))
 		return true;
-	n = members(w, group, &bound);
+	CHECK(w, !w->groups[group].started || says_anew, "I10 gang %s starts anew, and does not say so", w->groups[group].name);
+	n = members(w, group);
 	CHECK(w, n >= w->groups[group].min, "I10 gang %s gets %d members, min is %d", w->groups[group].name, (int)n,
 	      (int)w->groups[group].min);
 	return true;
@@ -178,9 +189,11 @@ static bool take_commit(struct world *w, const struct rf_core_decision *d, size_
 	if (!ref_wishes(w, fresh, n_fresh))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!gang_whole(w, w->pods[pods[i]].group))
+		if (!gang_whole(w, w->pods[pods[i]].group, d[i].group.n > 0))
 			return false;
 	w->n.gangs += n > 1;
+	if (d->group.n > 0)
+		push_write(w, W_ANEW, pods[0]);
 	for (int kind = W_CLAIM; kind <= W_BIND; kind++)
 		for (size_t i = 0; i < n; i++)
 			if (kind == W_BIND || (d[i].n_grants > 0 && !d[i].promised && (kind != W_CLAIM || !w->pods[pods[i]].claimed)))
@@ -407,17 +420,22 @@ static void write_failed(struct world *w, const struct write *x, const char *why
 	BOTH(w, rf_core_failed, what, rf_str(uid), rf_str(why), w->now);
 }
 
-static void group_bound(struct world *w, int group)
+static bool says_started(const struct world *w, int group)
 {
-	int64_t bound;
+	return rf_core_started(w->core, rf_str(space_name(w->groups[group].space)), rf_str(w->groups[group].name));
+}
 
-	if (group == NOBODY || !w->groups[group].exists || w->groups[group].started)
+/* What the core says of it. */
+static void write_started(struct world *w, int group)
+{
+	struct group *g = &w->groups[group];
+
+	if (!g->exists || g->started == says_started(w, group))
 		return;
-	(void)members(w, group, &bound);
-	if (bound < w->groups[group].min)
-		return;
-	w->groups[group].started = true;
-	w->groups[group].whole_at = w->now;
+	if (!g->started && left_of(w, group) < g->min)
+		broke(w, "I10 gang %s says that it started with %d of %d", g->name, (int)left_of(w, group), (int)g->min);
+	g->started = !g->started;
+	g->whole_at = g->started ? w->now : 0;
 	world_tell_group(w, group);
 }
 
@@ -433,7 +451,8 @@ static void do_bind(struct world *w, struct pod *p)
 		p->ends = w->now + w->groups[p->group].run_limit;
 	world_tell_pod(w, p);
 	ref_gangs_again(w);
-	group_bound(w, p->group);
+	if (p->group != NOBODY)
+		write_started(w, p->group);
 }
 
 /* Those whose promise stands; without it they would have to be looked at again before they are taken back (control/carry.c). */
@@ -463,12 +482,14 @@ static void write_ending(struct world *w, int group)
 	world_tell_group(w, group);
 }
 
-/* Those that are over are taken back, sooner or later. */
-void world_write_endings(struct world *w)
+/* What is over is taken back, sooner or later. */
+void world_write_groups(struct world *w)
 {
-	for (int g = 0; g < GROUPS; g++)
+	for (int g = 0; g < GROUPS; g++) {
 		if (w->groups[g].ending != 0 && rf_core_ending(w->core, rf_str(space_name(w->groups[g].space)), rf_str(w->groups[g].name)) == 0)
 			write_ending(w, g);
+		write_started(w, g);
+	}
 }
 
 static bool is_budgeted(const struct world *w, const struct pod *p)
@@ -482,6 +503,9 @@ static void do_write(struct world *w, const struct write *x)
 
 	SAY(w, "write %d of %s", x->kind, p->uid);
 	switch (x->kind) {
+	case W_ANEW:
+		write_started(w, p->group);
+		return;
 	case W_CLAIM:
 		p->claimed = true;
 		p->allocated = p->claim_deleting = p->prepared = false;

@@ -519,7 +519,7 @@ static void restart_between(int64_t grace, bool after)
 	assert_int_equal(evictions(w), after ? 3 : 0);
 	rest(w);
 	assert_int_equal(running(w), after ? 0 : 4);
-	world_write_endings(w);
+	world_write_groups(w);
 	assert_int_equal(w->groups[0].ending, 0);
 	end(w);
 }

@@ -300,6 +300,7 @@ void world_put_pod(struct rf_core *c, const struct world *w, const struct pod *p
 				  .name = rf_str(p->name),
 				  .rv = rv,
 				  .ended = p->ended && !fresh,
+				  .well = ref_ended_well(p) && !fresh,
 				  .deleting = p->deleting && !fresh,
 				  .priority = p->priority,
 				  .created_ms = p->created,
@@ -501,7 +502,7 @@ void world_changed(struct world *w, struct pod *p, bool claim)
 
 void world_deliver(struct world *w)
 {
-	world_write_endings(w);
+	world_write_groups(w);
 	for (int i = 0; i < PODS; i++) {
 		if (w->pods[i].dirty)
 			world_tell_pod(w, &w->pods[i]);

@@ -120,7 +120,7 @@ struct pod {
 	char why[400]; /* of its last wait */
 };
 
-enum write_kind { W_CLAIM, W_ALLOCATE, W_BIND, W_RELEASE, W_ENDING, W_EVICT };
+enum write_kind { W_ANEW, W_CLAIM, W_ALLOCATE, W_BIND, W_RELEASE, W_ENDING, W_EVICT };
 struct write {
 	enum write_kind kind;
 	int pod;
@@ -207,7 +207,7 @@ bool world_decide(struct world *w, size_t most);
 bool world_write(struct world *w, bool fails);
 void world_late_binds(struct world *w);
 void world_deliver(struct world *w);
-void world_write_endings(struct world *w);
+void world_write_groups(struct world *w);
 int world_new_pod(struct world *w, int space, int shape);
 void world_tell_pod(struct world *w, struct pod *p);
 void world_tell_node(struct world *w, int node);
@@ -278,6 +278,10 @@ size_t world_decided(struct world *w, size_t most, bool *ok);
 
 /* --- the reference (test_core_reference.c) ---------------------------------------------------- */
 
+static inline bool ref_ended_well(const struct pod *p)
+{
+	return p->ended && p->serial % 2 == 0;
+}
 /* Is on a node, or promised to it: bound and not ended, or with a claim, or decided. */
 bool ref_there(const struct pod *p, int *ret_node);
 bool ref_holds(const struct pod *p); /* cards */

@@ -73,6 +73,23 @@ static void names_and_notes_are_read(void **state)
 	assert_int_equal(p.models.n + p.queue.n + p.group.n + p.unsupported.n, 0);
 }
 
+static void how_it_ended_is_read(void **state)
+{
+	static const struct {
+		const char *phase;
+		bool ended, well;
+	} cases[] = { { "Pending", false, false }, { "Running", false, false }, { "Succeeded", true, true }, { "Failed", true, false } };
+
+	for (size_t i = 0; i < RF_COUNT(cases); i++) {
+		struct rf_json *pod = rf_json_make(*state, "{'metadata':{'uid':'u'},'spec':{},'status':{'phase':%s}}", cases[i].phase);
+		struct rf_sched_pod p = { 0 };
+
+		assert_int_equal(rf_sched_read_pod(*state, pod, &p, NULL), 0);
+		assert_int_equal(p.ended, cases[i].ended);
+		assert_int_equal(p.well, cases[i].well);
+	}
+}
+
 static void notes_that_make_no_sense_make_the_pod_wait(void **state)
 {
 	static const struct {
@@ -531,6 +548,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(names_and_notes_are_read),
+		TEST(how_it_ended_is_read),
 		TEST(notes_that_make_no_sense_make_the_pod_wait),
 		TEST(times_and_gates_are_read),
 		TEST(node_affinity_is_read),

@@ -346,8 +346,11 @@ static void ends(struct rf_world *w, struct wpod *p, int64_t now)
 static void comes_again(struct rf_world *w, struct wpod *p, int64_t now)
 {
 	stops(w, p, now);
-	if (p->gang != NULL && p->gang->bound == 0)
+	if (p->gang != NULL && p->gang->bound == 0) {
+		/* who ended by itself does not come again: the others are enough */
+		p->gang->spec.min = RF_MIN(p->gang->spec.min, p->gang->pods);
 		set_started(w, p->gang, false, now);
+	}
 	rf_map_del(&w->pods, p->spec.uid);
 	p->spec.uid.n = p->first_n + (size_t)snprintf(p->uid + p->first_n, 16, ".%u", ++p->comings);
 	p->spec.created_ms = now;

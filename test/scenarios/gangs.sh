@@ -87,6 +87,30 @@ kubectl -n blue delete pods --all --timeout=60s >/dev/null 2>&1
 kubectl -n red delete pods --all --timeout=60s >/dev/null 2>&1
 check "all is free" eventually 30 bash -c "! kubectl get resourceclaims -A -o name | grep ."
 
+# a gang that was evicted as a whole comes back as a whole
+check "a gang of three is made" group red back 3
+for i in 0 1 2; do pod red "k$i" back 300 >/dev/null; done
+check "it borrows three cards" eventually 20 bound_are red k 3
+for i in 0 1 2; do eventually 20 phase_is red "k$i" Running; done
+check "it has started" eventually 10 group_is red back started true
+for i in 0 1; do pod blue "e$i" "" 300 >/dev/null; done
+check "blue takes its two back" eventually 40 bound_are blue e 2
+for i in 0 1 2; do check "pod $i of the gang goes" eventually 30 gone red "k$i"; done
+check "it says that it has not started any more" eventually 10 group_is red back started false
+check "one of it comes back" pod red k3 back 300
+check "it is told that this is too little" eventually 15 bash -c "kubectl -n red get pod k3 -o jsonpath='{.status.conditions}' | grep -q 'needs 3 pods to start and has 1'"
+check "two cards are free, and it has none" bound_are red k 0
+kubectl -n blue delete pods --all --timeout=60s >/dev/null 2>&1
+sleep 2
+check "nor with all four" bound_are red k 0
+pid=$(child_pid control) && kill -9 "$pid"
+check "the others come back, while control does, too" pod red k4 back 300
+pod red k5 back 300 >/dev/null
+check "and all three start" eventually 30 bound_are red k 3
+check "it has started again" eventually 10 group_is red back started true
+kubectl -n red delete pods,podgroups --all --timeout=60s >/dev/null 2>&1
+check "nothing of it is left" eventually 30 bash -c "! kubectl get resourceclaims -A -o name | grep ."
+
 # kill -9 in the middle
 for round in 1 2 3; do
 	group red "crash$round" 3 >/dev/null
