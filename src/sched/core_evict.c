@@ -1015,6 +1015,30 @@ static void wake_for_min_runs(struct rf_core *c)
 		wake_at(c, next);
 }
 
+/* Who gets cards of several models has them as it would by itself: no model of which its quotas do not leave all that it needs. */
+static bool each_suffices(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
+{
+	int64_t room[RF_FLEET_MODELS_MAX];
+
+	for (size_t m = 0; m < c->n_models; m++)
+		room[m] = co_model_room(c, w, m);
+	for (size_t i = 0; i < plan->n_places; i++) {
+		const struct rf_fleet_place *at = &plan->places[i];
+		int64_t cards = 0;
+
+		for (size_t m = 0; m < c->n_models; m++)
+			cards += co_cards_of_model(c, at, 1, m);
+		for (size_t m = 0; m < c->n_models; m++) {
+			int64_t of = co_cards_of_model(c, at, 1, m);
+
+			if (of > 0 && room[m] < cards)
+				return false;
+			room[m] -= room[m] != RF_QUEUE_NO_LIMIT ? of : 0;
+		}
+	}
+	return true;
+}
+
 /* Of which models the cards are is known only now: do the quotas of these leave so many, with the victims gone and all
  * others that were planned for there? */
 static bool models_suffice(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
@@ -1032,6 +1056,7 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 		enough = need == 0 || c->models[m].resource < 0 ||
 			 rf_queues_room(c->queues, v.queue, c->models[m].resource, w->preemptible, c->now) >= need;
 	}
+	enough = enough && each_suffices(c, w, plan);
 	shift_plans(c, w, plan, -1);
 	return enough;
 }

@@ -5,7 +5,7 @@
 
 /* What quotas leave of a model. What nobody has is left to who may have all of it: how many that are, and whether a pod gets
  * them beside cards of another model, the fleet knows better. */
-static int64_t room_of(struct rf_core *c, const struct co_work *w, size_t model)
+int64_t co_model_room(struct rf_core *c, const struct co_work *w, size_t model)
 {
 	int64_t r = c->models[model].resource, room;
 	struct rf_workload_view v;
@@ -33,7 +33,7 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 	if (!c->model_quotas || c->planning || need == 0)
 		return left;
 	for (size_t m = 0; m < c->n_models; m++) {
-		if (room_of(c, w, m) < need)
+		if (co_model_room(c, w, m) < need)
 			left &= ~(UINT64_C(1) << m);
 	}
 	return left;
@@ -107,7 +107,7 @@ static void find_rooms(struct rf_core *c, const struct co_work *w, struct co_gan
 	if (!c->model_quotas || c->planning || w->n < 2 || need == 0)
 		return;
 	for (size_t m = 0; m < c->n_models; m++) {
-		g->room[m] = room_of(c, w, m);
+		g->room[m] = co_model_room(c, w, m);
 		g->tight = g->tight || g->room[m] < need;
 	}
 }

@@ -590,6 +590,7 @@ struct co_gang {
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
 int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m); /* whole ones */
+int64_t co_model_room(struct rf_core *c, const struct co_work *w, size_t model);
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p);
 /* The place of a pod that is alone: its preferences first. Writes the ask's class. */
 bool co_find(struct rf_core *c, const struct co_pod *p, struct rf_fleet_ask *ask, struct rf_fleet_place *at);

@@ -1711,6 +1711,39 @@ static void test_model_of_a_plan_is_kept(void **state)
 	end(w);
 }
 
+/* One card of each model is what would be left, and who may have only one of a model has none of it beside another: nobody
+ * goes for a place that it would not take. */
+static void test_plan_of_two_models(void **state)
+{
+	struct world *w = begin(2, 2);
+	struct pod *p, *lent;
+
+	(void)state;
+	w->nodes[0].cards[1].model = 1;
+	world_tell_node(w, 0);
+	w->nodes[1].cordoned = true;
+	world_tell_node(w, 1);
+	lent = submit(w, ACME, S_CARD);
+	(void)submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(lent->node, 0);
+	guarantee(w, BOLT, R_CARDS, 2);
+	w->queues[BOLT].quotas[R_H100] = (struct quota){ true, -1, 1, -1, -1 };
+	world_tell_queue(w, BOLT);
+	guarantee(w, CRUX, R_CARDS, 1);
+	w->nodes[1].cordoned = false;
+	world_tell_node(w, 1);
+	(void)submit(w, CRUX, S_CARD);
+	settle(w);
+	p = submit(w, BOLT, S_CARD2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(p->node, NOBODY);
+	assert_int_equal(w->n.evicts, 0);
+	end(w);
+}
+
 /* What is on its way to a queue is within its guarantee once: those behind it have no claim on top of that. */
 static void test_no_claim_beside_plans(void **state)
 {
@@ -1913,6 +1946,7 @@ int main(void)
 		cmocka_unit_test(test_plans_are_made_anew_together),
 		cmocka_unit_test(test_room_of_a_model_is_kept),
 		cmocka_unit_test(test_model_of_a_plan_is_kept),
+		cmocka_unit_test(test_plan_of_two_models),
 		cmocka_unit_test(test_no_claim_beside_plans),
 		cmocka_unit_test(test_model_is_guaranteed_beside_a_limit),
 		cmocka_unit_test(test_model_is_no_claim_on_another),

@@ -140,6 +140,18 @@ static void test_scarce_histories(void **state)
 	assert_true(n.restarts > n.events / 2000);
 }
 
+/* Where a machine has cards of several models. */
+static void test_mixed_histories(void **state)
+{
+	struct counts n = live_through(MIXED_SEEDS + seed_given() % SCARCE_SEEDS, EVENTS_DEFAULT / 10);
+
+	(void)state;
+	assert_true(n.binds > n.events / 100);
+	assert_true(n.wholes > n.events / 300);
+	assert_true(n.evicts > n.events / 2000);
+	assert_true(n.restarts > n.events / 2000);
+}
+
 /* Histories that broke once, and for which there is no shorter test. */
 static void test_once_broken(void **state)
 {
@@ -762,6 +774,7 @@ int main(void)
 		cmocka_unit_test(test_once_broken),
 		cmocka_unit_test(test_histories),
 		cmocka_unit_test(test_scarce_histories),
+		cmocka_unit_test(test_mixed_histories),
 	};
 	const struct CMUnitTest only[] = { cmocka_unit_test(test_histories) };
 

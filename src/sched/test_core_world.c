@@ -704,7 +704,7 @@ static void make_nodes(struct world *w)
 				    .gen = i % 4,
 				    .n_cards = i == 3 ? 2 : CARDS };
 		for (int k = 0; k < n->n_cards; k++)
-			n->cards[k] = (struct card){ .model = i % 3 == 2,
+			n->cards[k] = (struct card){ .model = w->mixed && i % 2 == 1 ? k % 2 : i % 3 == 2,
 						     .island = k / 2,
 						     .numa = w->grouped ? k % 2 : k / 2,
 						     .sliced = rf_prng_below(&w->rng, 12) == 0 };
@@ -782,7 +782,8 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	w->racks = seed % 5 < 2;
 	w->grouped = seed % 8 == 4;
 	w->late_binds = seed % 8 == 7;
-	w->scarce = seed >= SCARCE_SEEDS;
+	w->scarce = seed >= SCARCE_SEEDS && seed < MIXED_SEEDS;
+	w->mixed = seed >= MIXED_SEEDS;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;
 	w->remake = rf_prng_below(&w->rng, 2) != 0;
 	w->core = rf_core_new(&w->config);

@@ -144,7 +144,8 @@ struct counts {
 		restarts, checked_fits, checked_reasons, checked_victims, checked_guarantees, plans_done, writes, moves, racked;
 };
 
-#define SCARCE_SEEDS (UINT64_C(1) << 40) /* from here on worlds are scarce */
+#define SCARCE_SEEDS (UINT64_C(1) << 40) /* from here on worlds are scarce, */
+#define MIXED_SEEDS (2 * SCARCE_SEEDS)	  /* and from here on not scarce, but mixed */
 
 struct world {
 	struct rf_core *core, *twin; /* the twin is told the same: it must decide the same */
@@ -159,6 +160,7 @@ struct world {
 	bool remake; /* evicted pods come again */
 	bool racks;  /* there are racks and pools, and tenants that share no rack */
 	bool scarce; /* nodes have little CPU and memory */
+	bool mixed;  /* some nodes have cards of two models */
 	bool grouped; /* there are cards that do not say where they are, and tenants that share no NUMA node or no island */
 	struct node nodes[NODES];
 	int pools[POOLS]; /* enum rf_sched_placement, one more; 0: there is none */
