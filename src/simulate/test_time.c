@@ -832,6 +832,39 @@ static void a_log_that_makes_no_sense_is_refused_with_its_line(void **state)
 	rf_tally_done(&b);
 }
 
+/* One of two has ended when the other is evicted, which does not wait for it then. */
+static void what_is_left_of_a_gang_comes_again(void **state)
+{
+	static const char DAY[] =
+		"{\"t\":0,\"put\":\"node\",\"name\":\"n\",\"cpu_milli\":64000,\"memory\":1000000000000,\"pods\":100,\"ready\":true}\n"
+		"{\"t\":0,\"put\":\"devices\",\"name\":\"n\",\"devices\":[{\"name\":\"g0\",\"model\":\"H100\",\"memory\":80},"
+		"{\"name\":\"g1\",\"model\":\"H100\",\"memory\":80}]}\n"
+		"{\"t\":0,\"put\":\"tenant\",\"name\":\"a\",\"isolation\":\"gpu\",\"quota_gpus\":2}\n"
+		"{\"t\":0,\"put\":\"tenant\",\"name\":\"b\",\"isolation\":\"gpu\",\"quota_gpus\":2}\n"
+		"{\"t\":0,\"put\":\"queue\",\"name\":\"b\",\"tenant\":\"b\",\"weight\":1,\"quotas\":[{\"resource\":\"cards\",\"guaranteed\":2}]}\n"
+		"{\"t\":0,\"put\":\"namespace\",\"name\":\"a\",\"tenant\":\"a\"}\n"
+		"{\"t\":0,\"put\":\"namespace\",\"name\":\"b\",\"tenant\":\"b\"}\n"
+		"{\"t\":1000,\"put\":\"group\",\"ns\":\"a\",\"name\":\"g\",\"min\":2}\n"
+		"{\"t\":1000,\"put\":\"pod\",\"uid\":\"m0\",\"ns\":\"a\",\"name\":\"m0\",\"group\":\"g\",\"containers\":[{\"cards\":1}]}\n"
+		"{\"t\":1000,\"put\":\"pod\",\"uid\":\"m1\",\"ns\":\"a\",\"name\":\"m1\",\"group\":\"g\",\"containers\":[{\"cards\":1}]}\n"
+		"{\"t\":1000,\"bind\":\"m0\"}\n{\"t\":1000,\"bind\":\"m1\"}\n"
+		"{\"t\":11000,\"del\":\"pod\",\"uid\":\"m0\"}\n"
+		"{\"t\":20000,\"put\":\"pod\",\"uid\":\"x\",\"ns\":\"b\",\"name\":\"x\",\"containers\":[{\"cards\":2}]}\n"
+		"{\"t\":901000,\"del\":\"pod\",\"uid\":\"m1\"}\n"
+		"{\"t\":901000,\"bind\":\"x\"}\n{\"t\":931000,\"del\":\"pod\",\"uid\":\"x\"}\n";
+	struct rf_simulate_play o = { .clock = rf_clock_system() };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_tally b;
+
+	rf_tally_init(&b);
+	if (rf_simulate_play_log(rf_str(DAY), &o, &b, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(b.n_jobs, 2);
+	assert_int_equal(b.preemptions, 1);
+	assert_true(b.used_area == (rf_tally_area)(10000 + 900000 + 2 * 30000) * 1000);
+	rf_tally_done(&b);
+}
+
 /* The day again without changes is nearly the day; with machines added nobody waits. */
 static void a_day_is_lived_again(void **state)
 {
@@ -902,6 +935,7 @@ int main(void)
 		cmocka_unit_test(a_log_gives_the_same_decisions_and_figures_again),
 		cmocka_unit_test(a_decision_that_was_another_is_found),
 		cmocka_unit_test(a_log_that_makes_no_sense_is_refused_with_its_line),
+		cmocka_unit_test(what_is_left_of_a_gang_comes_again),
 		cmocka_unit_test(a_day_is_lived_again),
 	};
 
