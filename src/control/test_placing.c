@@ -771,6 +771,7 @@ static void a_fault_leaves_no_half_gang_that_says_it_started(void **state)
 static void a_gang_that_cannot_say_that_it_starts_anew_waits(void **state)
 {
 	struct world *w = *state;
+	struct rf_str why;
 
 	gang_that_says_it_started(w);
 	w->fault = FAULT_REFUSED;
@@ -779,7 +780,8 @@ static void a_gang_that_cannot_say_that_it_starts_anew_waits(void **state)
 	w->each = true;
 	run(w);
 	assert_int_equal(bound(w, "red") + claims(w, false), 0);
-	assert_non_null(strstr(text(w, "%.*s", RF_STR(rf_core_why(w->core, rf_kube_uid(get(w, text(w, POD, "red", "w0"))), w->now, &w->a))), "starts anew"));
+	why = rf_core_why(w->core, rf_kube_uid(get(w, text(w, POD, "red", "w0"))), w->now, &w->a);
+	assert_non_null(strstr(text(w, "%.*s", RF_STR(why)), "starts anew"));
 	w->each = false;
 	run(w);
 	assert_int_equal(bound(w, "red"), 4);
