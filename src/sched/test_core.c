@@ -1544,6 +1544,10 @@ static void test_half_a_gang_is_taken_back(void **state)
 	assert_has(of(&w, RF_CORE_EVICT, "g0")->reason, "could not be completed");
 	assert_int_equal(of(&w, RF_CORE_EVICT, "g0")->cause, RF_CORE_INCOMPLETE);
 	assert_int_equal(decide(&w), 0);
+	node(&w, "n9", 1, "NVIDIA H100 80GB HBM3"); /* too late: with one that goes it is no gang */
+	member(&w, "g2", "a", "g", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	end(&w);
 }
 
