@@ -1123,7 +1123,9 @@ static bool hopeless(struct rf_core *c, const struct co_work *w)
 						     [RF_FLEET_CORDONED] = true,
 						     [RF_FLEET_NO_RACK] = true,
 						     [RF_FLEET_NO_MODEL] = true,
-						     [RF_FLEET_TOO_SMALL] = true };
+						     [RF_FLEET_TOO_SMALL] = true,
+						     [RF_FLEET_UNJOINED] = true,
+						     [RF_FLEET_MIG] = true };
 	struct co_shape *s = w->first->shape;
 	uint32_t counts[RF_FLEET_UNFITS];
 	struct rf_fleet_ask ask;
@@ -1394,9 +1396,7 @@ struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena 
 			if (c->plans.at[i]->plan.go[k]->user != p)
 				continue;
 			*ret_cause = p->by_priority ? RF_CORE_PREEMPTED : RF_CORE_RECLAIMED;
-			return p->by_priority ?
-				       RF_LIT("makes room for work of its own queue with a higher priority. resource=cards level=queue need=0 have=0 help=raise its priority or wait until it can start again") :
-				       RF_LIT("runs on what its queue borrowed, and those to whom it is guaranteed need it. resource=cards level=queue need=0 have=0 help=wait until it can start again or have the guarantee raised");
+			return co_why_goes(c, p, c->plans.at[i], a);
 		}
 	}
 	*ret_cause = RF_CORE_INCOMPLETE;

@@ -162,6 +162,9 @@ struct co_shape {
 	uint16_t planned_may;
 	bool planned_preemptible;
 	uint64_t why_fleet, why_wish, why_models, why_number;
+	bool why_fits;	/* a node would do: it is in the way of others only */
+	bool why_quota; /* one would, but for the quota of a model */
+	bool why_never; /* none would, whoever ends */
 	uint64_t key[4];
 };
 
@@ -305,6 +308,17 @@ struct co_group {
 	bool bereft; /* somebody before us decided that it goes: what is left is to be looked at */
 };
 
+/* Of a gang that waits: so many of it would find places at once, as of these versions. */
+struct co_seats {
+	uint64_t fleet, wish, quotas;
+	size_t have;
+	uint16_t may_kept;
+	bool known;
+	bool domains;  /* some node has the label of its topology */
+	bool never;    /* no domain has room for all, whoever ends */
+	bool by_quota; /* all would, but for the quota of a model */
+};
+
 /* What the queues know as one workload. */
 struct co_work {
 	struct rf_workload *w; /* NULL: not in the queues */
@@ -319,6 +333,7 @@ struct co_work {
 	bool running, alike, limbo, ranked;
 	int32_t rank;
 	int64_t started;
+	struct co_seats seats;
 	struct co_plan *plan;
 	uint64_t planned; /* the news as of which no plan was found */
 	int64_t plan_after, plan_pause; /* a plan of it failed: not before */
@@ -615,6 +630,7 @@ bool co_ahead_allow(struct rf_core *c, const struct co_work *w);
 /* In words, and as a number that stays while only amounts change. */
 struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
 uint64_t co_why_number(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
+struct rf_str co_why_goes(struct rf_core *c, struct co_pod *p, struct co_plan *plan, struct rf_arena *a); /* by this plan */
 
 /* --- core_evict.c ----------------------------------------------------------------------------- */
 

@@ -154,6 +154,8 @@ bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_a
 /* No more than this many such requests find room on the node together: a bound to rule things out with, never
  * less than what fits. It only grows when something is given back or scrubbed. */
 size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
+/* The same were the node empty and its cards well. */
+size_t rf_fleet_room_ever(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
 /* No node that is there and not cordoned has more left of any one of these, whoever asks. */
 struct rf_fleet_left {
 	int64_t cards; /* untouched */
@@ -184,14 +186,17 @@ enum rf_fleet_unfit {
 	RF_FLEET_NO_PODS,
 	RF_FLEET_NO_CPU,
 	RF_FLEET_NO_MEMORY,
-	RF_FLEET_NO_MODEL,  /* no card of these models, or none that can be used this way */
 	RF_FLEET_UNHEALTHY, /* enough cards, if they were well */
 	RF_FLEET_UNSCRUBBED,
 	RF_FLEET_NUMA,	    /* somebody on cards of the same NUMA node who may not be met there */
 	RF_FLEET_NVLINK,    /* ... on cards joined to them by NVLink */
 	RF_FLEET_TAKEN,	    /* room enough on no card, or on too few */
+	RF_FLEET_APART,	    /* enough cards, but not on one NVLink island */
 	RF_FLEET_KEPT,	    /* it would fit, and the node is kept for others */
-	RF_FLEET_TOO_SMALL, /* not even if the node were empty */
+	RF_FLEET_NO_MODEL,  /* from here on: not even if the node were empty. No card of these models */
+	RF_FLEET_TOO_SMALL,
+	RF_FLEET_UNJOINED, /* enough cards, and no NVLink island with so many */
+	RF_FLEET_MIG,	   /* enough cards, were they in MIG mode, or were they not */
 	RF_FLEET_UNFITS
 };
 /* Nodes by why they do not do; each node counts once, for the first reason that holds. */
@@ -202,7 +207,8 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
  * cordons, health, isolation, models). */
 struct rf_fleet_most {
 	int64_t nodes;	      /* how many those are */
-	int64_t cards;	      /* untouched */
+	int64_t cards;	      /* untouched; of one NVLink island, if that is asked for */
+	int64_t slices;	      /* of the first profile that is asked for */
 	int64_t bytes, milli; /* of one card, for shares */
 	int64_t cpu_milli, memory, pods;
 };

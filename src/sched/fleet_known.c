@@ -16,8 +16,8 @@ enum { NO_ROOM_EVER = RF_FLEET_UNFITS, CLOSED, VERDICTS };
 struct row {
 	int64_t cpu, memory, cpu_left, memory_left, pods_left, bytes;
 	uint16_t milli, kept;
-	uint8_t cards, verdict;
-	bool there, open; /* open: such a request may use it at all, keeps aside */
+	uint8_t cards, slices, verdict;
+	bool there : 1, open : 1; /* open: such a request may use it at all, keeps aside */
 };
 
 struct block {
@@ -97,6 +97,7 @@ static void look(struct rf_fleet *f, struct kind *k, uint32_t node)
 			   .memory_left = n->memory_left,
 			   .pods_left = n->pods_left,
 			   .cards = (uint8_t)most.cards,
+			   .slices = (uint8_t)most.slices,
 			   .bytes = most.bytes,
 			   .milli = (uint16_t)most.milli };
 }
@@ -105,6 +106,7 @@ static void add_most(struct rf_fleet_most *m, const struct row *r)
 {
 	m->nodes++;
 	m->cards = RF_MAX(m->cards, r->cards);
+	m->slices = RF_MAX(m->slices, r->slices);
 	m->bytes = RF_MAX(m->bytes, r->bytes);
 	m->milli = RF_MAX(m->milli, r->milli);
 	m->cpu_milli = RF_MAX(m->cpu_milli, r->cpu_left);
@@ -323,6 +325,7 @@ static void join(struct rf_fleet_most *m, const struct rf_fleet_most *o)
 {
 	m->nodes += o->nodes;
 	m->cards = RF_MAX(m->cards, o->cards);
+	m->slices = RF_MAX(m->slices, o->slices);
 	m->bytes = RF_MAX(m->bytes, o->bytes);
 	m->milli = RF_MAX(m->milli, o->milli);
 	m->cpu_milli = RF_MAX(m->cpu_milli, o->cpu_milli);

@@ -4,7 +4,17 @@
 /* --- why -------------------------------------------------------------------------------------- */
 
 /* What is overlooked, one after the other, until the cards would do. */
-enum pardon { PARDON_NOTHING, PARDON_HEALTH, PARDON_DIRT, PARDON_NUMA, PARDON_NVLINK, PARDON_OWNERS, PARDON_LOAD };
+enum pardon {
+	PARDON_NOTHING,
+	PARDON_HEALTH,
+	PARDON_DIRT,
+	PARDON_NUMA,
+	PARDON_NVLINK,
+	PARDON_OWNERS,
+	PARDON_LOAD,
+	PARDON_MODE,	      /* in MIG mode or not */
+	PARDON_ISLANDS = 0x10 /* with each of these */
+};
 
 /* How many of the part's pieces fit on the card. */
 static unsigned pieces(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_ask *ask,
@@ -12,11 +22,17 @@ static unsigned pieces(const struct rf_fleet *f, const struct card *c, const str
 {
 	struct need need = fl_need(ask, p);
 	struct load l = c->load;
+	struct card any RF_UNINITIALIZED;
 	unsigned n = 0, most = p->kind == RF_FLEET_WHOLE || p->apart ? 1 : p->n;
 
 	if (!c->there || (pardon < PARDON_HEALTH && !c->v.healthy))
 		return 0;
-	if (pardon == PARDON_LOAD)
+	if (pardon == PARDON_MODE) {
+		any = *c;
+		any.v.sliced = any.v.fixed = false;
+		c = &any;
+	}
+	if (pardon >= PARDON_LOAD)
 		l = (struct load){ 0 };
 	else if (pardon < PARDON_OWNERS && !fl_card_open(c, &ask->owner, p->kind))
 		return 0;
@@ -38,29 +54,53 @@ static unsigned pieces(const struct rf_fleet *f, const struct card *c, const str
 	return n;
 }
 
-static bool cards_do(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
-		     enum pardon pardon)
+/* How many of the part's pieces fit on the node's cards, on those of one island if that matters. */
+static unsigned pieces_on(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask,
+			  const struct rf_fleet_part *p, uint64_t closed, unsigned pardon)
 {
-	unsigned groups = pardon < PARDON_NUMA ? 1u << NUMA | 1u << NVLINK : 1u << NVLINK;
-	uint64_t closed = pardon < PARDON_NVLINK ? fl_closed_by(f, n, &ask->owner, groups) : 0;
+	unsigned on[UINT8_MAX + 1] RF_UNINITIALIZED, most = 0;
+	bool joined = p->one_island && !(pardon & PARDON_ISLANDS);
+
+	for (unsigned i = 0; i < n->n_cards; i++)
+		on[n->cards[i].v.island] = 0;
+	on[0] = 0;
+	for (unsigned i = 0; i < n->n_cards; i++) {
+		unsigned *at = &on[joined ? n->cards[i].v.island : 0];
+
+		*at += closed >> i & 1 ? 0 : pieces(f, &n->cards[i], ask, p, pardon & ~(unsigned)PARDON_ISLANDS);
+		most = RF_MAX(most, *at);
+	}
+	return most;
+}
+
+static bool cards_do(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask, unsigned pardon)
+{
+	unsigned what = pardon & ~(unsigned)PARDON_ISLANDS;
+	unsigned groups = what < PARDON_NUMA ? 1u << NUMA | 1u << NVLINK : 1u << NVLINK;
+	uint64_t closed = what < PARDON_NVLINK ? fl_closed_by(f, n, &ask->owner, groups) : 0;
 
 	for (unsigned p = 0; p < ask->n_parts; p++) {
-		unsigned have = 0;
-
-		for (unsigned i = 0; i < n->n_cards; i++)
-			have += closed >> i & 1 ? 0 : pieces(f, &n->cards[i], ask, &ask->parts[p], pardon);
-		if (have < ask->parts[p].n)
+		if (pieces_on(f, n, ask, &ask->parts[p], closed, pardon) < ask->parts[p].n)
 			return false;
 	}
 	return true;
 }
 
+static enum rf_fleet_unfit why_never(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask)
+{
+	if (cards_do(f, n, ask, PARDON_LOAD | PARDON_ISLANDS))
+		return RF_FLEET_UNJOINED;
+	return cards_do(f, n, ask, PARDON_MODE) ? RF_FLEET_MIG : RF_FLEET_TOO_SMALL;
+}
+
 enum rf_fleet_unfit fl_why_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask)
 {
 	if (!cards_do(f, n, ask, PARDON_LOAD))
-		return RF_FLEET_TOO_SMALL;
+		return why_never(f, n, ask);
 	if (cards_do(f, n, ask, PARDON_NOTHING)) /* each part would fit, but not together */
 		return RF_FLEET_TAKEN;
+	if (cards_do(f, n, ask, PARDON_NOTHING | PARDON_ISLANDS))
+		return RF_FLEET_APART;
 	if (cards_do(f, n, ask, PARDON_HEALTH))
 		return RF_FLEET_UNHEALTHY;
 	if (cards_do(f, n, ask, PARDON_DIRT))
@@ -111,24 +151,56 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 
 /* --- the most there is ------------------------------------------------------------------------- */
 
+static void most_of_shares(const struct card *c, const struct rf_fleet_owner *o, struct rf_fleet_most *ret)
+{
+	if (!fl_card_open(c, o, RF_FLEET_SHARE))
+		return;
+	ret->bytes = RF_MAX(ret->bytes, c->v.memory - c->load.bytes);
+	ret->milli = RF_MAX(ret->milli, RF_FLEET_MILLI - c->load.milli);
+}
+
 void fl_most_of_cards(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask, struct rf_fleet_most *ret)
 {
+	const struct rf_fleet_part any = { .kind = RF_FLEET_WHOLE, .n = 1 }, *whole = &any, *slice = NULL;
 	uint64_t closed = fl_closed(f, n, &ask->owner);
-	int64_t cards = 0;
 
+	for (unsigned p = ask->n_parts; p-- > 0;) {
+		whole = ask->parts[p].kind == RF_FLEET_WHOLE ? &ask->parts[p] : whole;
+		slice = ask->parts[p].kind == RF_FLEET_SLICE ? &ask->parts[p] : slice;
+	}
 	for (unsigned i = 0; i < n->n_cards; i++) {
 		const struct card *c = &n->cards[i];
 
-		if ((closed >> i & 1) || !c->there || !c->v.healthy || c->v.sliced || !(fl_models(ask) >> c->v.model & 1) ||
-		    c->load.n_whole > 0 || c->load.n_slice > 0 || !fl_clean(c, &ask->owner, 0xff, false))
-			continue;
-		cards += c->load.n_share == 0;
-		if (!fl_card_open(c, &ask->owner, RF_FLEET_SHARE))
-			continue;
-		ret->bytes = RF_MAX(ret->bytes, c->v.memory - c->load.bytes);
-		ret->milli = RF_MAX(ret->milli, RF_FLEET_MILLI - c->load.milli);
+		if (!(closed >> i & 1) && c->there && c->v.healthy && !c->v.sliced && (fl_models(ask) >> c->v.model & 1) &&
+		    c->load.n_whole == 0 && c->load.n_slice == 0 && fl_clean(c, &ask->owner, 0xff, false))
+			most_of_shares(c, &ask->owner, ret);
 	}
-	ret->cards = RF_MAX(ret->cards, cards);
+	ret->cards = RF_MAX(ret->cards, pieces_on(f, n, ask, whole, closed, PARDON_NOTHING));
+	if (slice != NULL)
+		ret->slices = RF_MAX(ret->slices, RF_MIN(pieces_on(f, n, ask, slice, closed, PARDON_NOTHING), UINT8_MAX));
+}
+
+size_t rf_fleet_room_ever(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
+{
+	const struct node *n = node < f->nodes.n ? &f->nodes.at[node] : NULL;
+	size_t room;
+
+	if (n == NULL || !n->there || !fl_in_class(f, ask->class, node))
+		return 0;
+	room = (size_t)n->pods;
+	if (ask->cpu_milli > 0)
+		room = RF_MIN(room, (size_t)(n->cpu / ask->cpu_milli));
+	if (ask->memory > 0)
+		room = RF_MIN(room, (size_t)(n->memory / ask->memory));
+	for (unsigned p = 0; p < ask->n_parts; p++) {
+		struct rf_fleet_part one = ask->parts[p];
+		unsigned all;
+
+		one.n = UINT8_MAX; /* as many as a card has */
+		all = pieces_on(f, n, ask, &one, 0, PARDON_LOAD | PARDON_ISLANDS);
+		room = RF_MIN(room, all / RF_MAX(ask->parts[p].n, 1));
+	}
+	return room;
 }
 
 /* --- the books -------------------------------------------------------------------------------- */

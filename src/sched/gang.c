@@ -431,22 +431,103 @@ static bool place_all(struct state *s)
 	return true;
 }
 
+static bool open_state(struct state *s, struct rf_fleet *f, const struct rf_gang *g, struct rf_fleet_place *places, uint64_t *holds)
+{
+	*s = (struct state){ .f = f, .g = g, .places = places, .holds = holds, .scored = RF_FLEET_NONE };
+	if (g->n == 0 || g->min > g->n || g->n > RF_GANG_MAX)
+		return false;
+	s->group_of = rf_realloc(NULL, 3 * g->n * sizeof(*s->group_of));
+	s->order = s->group_of + g->n;
+	s->done = s->order + g->n;
+	s->groups = rf_realloc(NULL, g->n * sizeof(*s->groups));
+	memset(holds, 0, g->n * sizeof(*holds));
+	for (size_t i = 0; i < g->n; i++)
+		places[i].node = RF_FLEET_NONE;
+	return true;
+}
+
+static void close_state(struct state *s)
+{
+	free(s->groups);
+	free(s->group_of);
+}
+
 size_t rf_gang_take(struct rf_fleet *f, const struct rf_gang *g, struct rf_fleet_place *ret_places, uint64_t *ret_holds)
 {
-	struct state s = { .f = f, .g = g, .places = ret_places, .holds = ret_holds, .scored = RF_FLEET_NONE };
+	struct state s;
 	size_t placed;
 
-	if (g->n == 0 || g->min > g->n || g->n > RF_GANG_MAX)
+	if (!open_state(&s, f, g, ret_places, ret_holds))
 		return 0;
-	s.group_of = rf_realloc(NULL, 3 * g->n * sizeof(*s.group_of));
-	s.order = s.group_of + g->n;
-	s.done = s.order + g->n;
-	s.groups = rf_realloc(NULL, g->n * sizeof(*s.groups));
-	memset(ret_holds, 0, g->n * sizeof(*ret_holds));
-	for (size_t i = 0; i < g->n; i++)
-		ret_places[i].node = RF_FLEET_NONE;
 	placed = place_all(&s) ? s.n_done : 0;
-	free(s.groups);
-	free(s.group_of);
+	close_state(&s);
 	return placed;
+}
+
+/* --- how many of them -------------------------------------------------------------------------- */
+
+/* Where all ask the same and nothing depends on the others, counting says it. */
+static size_t count_on(const struct state *s, const struct spot *spots, size_t n)
+{
+	struct rf_fleet_ask ask = bound_ask(s, &s->groups[0]);
+	size_t room = 0;
+
+	if (spots != NULL)
+		return room_in(s, spots, n, &s->groups[0]);
+	for (uint32_t i = 0; i < rf_fleet_handles(s->f) && room < s->g->min; i++)
+		room += rf_fleet_room_on(s->f, i, &ask);
+	return room;
+}
+
+static size_t try_on(struct state *s)
+{
+	size_t mark, n;
+
+	if (s->n_groups == 1 && s->g->narrow == NULL) {
+		n = count_on(s, s->spots, s->n_spots);
+		if (n < s->g->min)
+			return n;
+	}
+	mark = rf_fleet_mark(s->f);
+	set_order(s, RF_FLEET_NONE);
+	for (size_t i = 0; i < s->g->min && s->steps <= STEPS_MAX; i++)
+		(void)place(s, s->order[i]);
+	n = s->n_done;
+	undo_all(s, mark);
+	return n;
+}
+
+static size_t most_in_a_domain(struct state *s)
+{
+	size_t n, most = 0, end;
+	struct spot *spots = list_spots(s, &n);
+
+	for (size_t at = 0; at < n; at = end) {
+		for (end = at + 1; end < n && spots[end].domain == spots[at].domain;)
+			end++;
+		s->spots = &spots[at];
+		s->n_spots = end - at;
+		s->scored = RF_FLEET_NONE;
+		most = RF_MAX(most, try_on(s));
+	}
+	s->spots = NULL;
+	free(spots);
+	return most;
+}
+
+size_t rf_gang_most(struct rf_fleet *f, const struct rf_gang *g)
+{
+	struct rf_fleet_place *places = rf_alloc(RF_MAX(g->n, 1) * sizeof(*places));
+	uint64_t *holds = rf_alloc(RF_MAX(g->n, 1) * sizeof(*holds));
+	struct state s;
+	size_t most = 0;
+
+	if (open_state(&s, f, g, places, holds)) {
+		if (find_groups(&s))
+			most = g->domain != NULL ? most_in_a_domain(&s) : try_on(&s);
+		close_state(&s);
+	}
+	free(holds);
+	free(places);
+	return most;
 }

@@ -30,4 +30,7 @@ bool rf_gang_alike(const struct rf_fleet_ask *a, const struct rf_fleet_ask *b);
  * a few orders; a set that could be placed in some order only may be missed, never a wrong one taken. */
 size_t rf_gang_take(struct rf_fleet *f, const struct rf_gang *g, struct rf_fleet_place *ret_places, uint64_t *ret_holds);
 
+/* How many of the first min would find places at once, in the domain with room for the most of them. Takes nothing. */
+size_t rf_gang_most(struct rf_fleet *f, const struct rf_gang *g);
+
 #endif

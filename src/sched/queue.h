@@ -329,6 +329,10 @@ struct rf_why {
 };
 void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t now,
 		     struct rf_why *ret);
+/* The same for one resource of which it does not ask by name, and so much of it: the model of the cards that it gets. False:
+ * no quota is in the way of that. */
+bool rf_workload_why_of(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t n, int64_t now,
+			struct rf_why *ret);
 /* Would it stay within what a queue on its path is guaranteed, or by this policy within the fair share of all of
  * them? Then others may have to give back for it. */
 bool rf_workload_entitled(struct rf_queues *qs, const struct rf_workload *w, enum rf_reclaim policy, int64_t now);
@@ -367,6 +371,10 @@ void rf_queue_view(struct rf_queues *qs, const struct rf_queue *q, int64_t resou
 /* Is the queue over its guarantee in something of this, which runs there, when so much less is used? */
 bool rf_queue_over(struct rf_queues *qs, const struct rf_queue *q, const struct rf_queue_ask *held, size_t n_held,
 		   const struct rf_queue_ask *less, size_t n_less);
+/* So much of what it uses of this is over its guarantee; less than 0: so much is left of that. Of a part only what the first
+ * resource says counts: 0. */
+int64_t rf_queue_over_by(struct rf_queues *qs, const struct rf_queue *q, int64_t resource);
+const struct rf_queue *rf_queue_parent(const struct rf_queue *q); /* NULL: it is at the top */
 /* Is a queue from here up guaranteed more of this part by name than it has, so that a claim may be based on that? */
 bool rf_queue_part_owed(struct rf_queues *qs, const struct rf_queue *q, int64_t part);
 struct rf_str rf_queue_name(const struct rf_queue *q);

@@ -207,6 +207,19 @@ bool rf_queue_over(struct rf_queues *qs, const struct rf_queue *q, const struct 
 	return over || first;
 }
 
+int64_t rf_queue_over_by(struct rf_queues *qs, const struct rf_queue *q, int64_t resource)
+{
+	rf_queues_settle_amounts(qs);
+	if (resource == 0)
+		return rf_guar_over(qs, q);
+	return qs->parts >> resource & 1 ? 0 : q->v[RF_V_USED][resource] - q->v[RF_V_GUAR][resource];
+}
+
+const struct rf_queue *rf_queue_parent(const struct rf_queue *q)
+{
+	return q->parent != NULL && q->parent->parent != NULL ? q->parent : NULL;
+}
+
 bool rf_queue_part_owed(struct rf_queues *qs, const struct rf_queue *q, int64_t part)
 {
 	rf_queues_settle_amounts(qs);

@@ -102,6 +102,17 @@ void rf_workload_why(struct rf_queues *qs, const struct rf_workload *w, int64_t 
 					.resources = s->mask };
 }
 
+bool rf_workload_why_of(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t n, int64_t now,
+			struct rf_why *ret)
+{
+	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	if (rf_charge_check_one(w->shape, (size_t)resource, n, ret) == RF_WHY_RUNNING)
+		return false;
+	say_by(qs, w->shape, ret);
+	return true;
+}
+
 bool rf_shape_entitled(struct rf_queues *qs, const struct rf_shape *s, enum rf_reclaim policy)
 {
 	if (entitled(qs, s))

@@ -1308,7 +1308,7 @@ static void test_gang_all_or_none(void **state)
 	member(&w, "g2", "a", "g", 2);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
-	assert_has(why(&w, "g2"), "no place for 3 of its pods at once");
+	assert_has(why(&w, "g2"), "needs places for 3 pods at once, and there is room for 2");
 	node(&w, "n9", 2, "NVIDIA H100 80GB HBM3");
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 3);
@@ -1750,7 +1750,7 @@ static void test_queue_of_a_model_is_raised(void **state)
 	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
 	put_pod(&w, "p1", "a", 1);
 	decide(&w);
-	assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "no room on any card model");
+	assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "asks for 1 of cards/h100, and the limit of queue a leaves 0");
 	quotas[0].limit = 1;
 	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
 	decide(&w);
@@ -1773,7 +1773,7 @@ static void test_model_is_left_by_a_lost_claim(void **state)
 	promise(&w, "gone", "a", "lost", "gpu-0");
 	put_pod(&w, "p1", "a", 1);
 	decide(&w);
-	assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "no room on any card model");
+	assert_has(of(&w, RF_CORE_WAIT, "p1")->reason, "asks for 1 of cards/h100, and the limit of queue a leaves 0");
 	del_claim(&w, "gone", "a");
 	decide(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "p1"));
@@ -2843,7 +2843,7 @@ static void test_the_rest_of_an_unlike_gang_follows(void **state)
 	member(&w, "m2", "a", "g", 0);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
-	assert_has(why(&w, "m0"), "asks for 2 of whole cards");
+	assert_has(why(&w, "m0"), "group g needs at once 2 whole cards, and the cluster has 1 left");
 	assert_has(why(&w, "m2"), "it follows them");
 	end(&w);
 }

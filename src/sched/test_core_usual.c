@@ -265,7 +265,7 @@ static void a_reason_says_rack(void **state)
 	assert_string_equal(goes(&w, "b1", "bank", (struct ask){ .cards = 1 }), "");
 	why = rf_core_why(w.c, RF_LIT("b1"), NOW, &w.a);
 	assert_string_equal(rf_arena_cstr(&w.a, why),
-			    "no node will do (nodes: 1 in no rack, while this tenant's isolation is rack). resource=cards "
+			    "no node will do (nodes: 1 in no rack, while this tenant's isolation is rack). resource=nodes "
 			    "level=cluster need=1 have=0 help=label the nodes with topology.kubernetes.io/rack");
 	end(&w);
 }
@@ -392,8 +392,8 @@ static void a_reason_says_the_profile(void **state)
 	p.containers[0].ask = (struct rf_gpu_ask){ .slices = 1, .profile = RF_LIT("1g.18gb") };
 	rf_core_put_pod(w.c, &p, NOW);
 	(void)rf_core_decide(w.c, NOW, 10, &w.a, &d);
-	assert_non_null(strstr(why_of(&w, "big"), "needs 17 MIG slices 3g.40gb on one node; no allowed node has room for that"));
-	assert_non_null(strstr(why_of(&w, "other"), "mig/1g.18gb, and the cluster has 0 left"));
+	assert_non_null(strstr(why_of(&w, "big"), "needs 17 MIG slices 3g.40gb on one node; the most of 3g.40gb any allowed node has room for is 16"));
+	assert_non_null(strstr(why_of(&w, "other"), "needs 1 MIG slice 1g.18gb, and no card here has that MIG profile"));
 	end(&w);
 }
 
