@@ -601,7 +601,8 @@ static bool refresh(struct words *w, struct co_pod *p, uint64_t models)
 		return false;
 	fleet = rf_fleet_version(w->c->fleet, &ask);
 	wish = rf_wish_version(w->c->wishes, s->wish);
-	if (s->why_number != 0 && s->why_fleet == fleet && s->why_wish == wish && s->why_models == models &&
+	/* versions tell of what got better: not that the room there is has been taken */
+	if (s->why_number != 0 && !s->why_fits && s->why_fleet == fleet && s->why_wish == wish && s->why_models == models &&
 	    s->why_kept == may_kept && (s->why != NULL || w->mute))
 		return true;
 	s->why_kept = may_kept;
@@ -664,21 +665,18 @@ static void count_gang(struct words *w, struct co_work *work, struct co_seats *r
 	struct rf_core *c = w->c;
 	struct co_gang g;
 
-	if (!co_gang_of(c, work, n, co_models_left(c, work, work->first), &a, &g))
+	if (co_gang_of(c, work, n, co_models_left(c, work, work->first), &a, &g)) {
+		g.gang.ctx = &g;
+		ret->have = rf_gang_most(c->fleet, &g.gang);
+	}
+	if (!co_gang_of(c, work, n, ~UINT64_C(0), &a, &g))
 		return;
 	g.gang.ctx = &g;
-	ret->have = rf_gang_most(c->fleet, &g.gang);
+	g.tight = false;
+	ret->by_quota = c->model_quotas > 0 && ret->have < g.gang.min && rf_gang_most(c->fleet, &g.gang) >= g.gang.min;
 	for (size_t i = 0; i < g.gang.n_domain && !ret->domains; i++)
 		ret->domains = g.gang.domain[i] != RF_FLEET_NONE;
-	if (g.gang.domain != NULL)
-		ret->never = work->alike && room_when_empty(c, &g) < g.gang.min;
-	if (ret->have < g.gang.min && c->model_quotas) {
-		if (!co_gang_of(c, work, n, ~UINT64_C(0), &a, &g))
-			return;
-		g.gang.ctx = &g;
-		g.tight = false;
-		ret->by_quota = rf_gang_most(c->fleet, &g.gang) >= g.gang.min;
-	}
+	ret->never = g.gang.domain != NULL && work->alike && room_when_empty(c, &g) < g.gang.min;
 }
 
 /* Kept for all of the gang while nothing came that may help it. Where they ask for different things it is not known what that
@@ -694,7 +692,7 @@ static const struct co_seats *seats_of(struct words *w, struct co_work *work)
 	now.fleet = work->alike ? rf_fleet_version(c->fleet, &ask) : c->ticks;
 	now.wish = work->alike ? rf_wish_version(c->wishes, s->wish) : 0;
 	now.may_kept = co_ahead_may(c, work);
-	if (work->seats.known && work->seats.fleet == now.fleet && work->seats.wish == now.wish &&
+	if (work->seats.known && (int64_t)work->seats.have < RF_MAX(work->min, 1) && work->seats.fleet == now.fleet && work->seats.wish == now.wish &&
 	    work->seats.quotas == now.quotas && work->seats.may_kept == now.may_kept)
 		return &work->seats;
 	count_gang(w, work, &now);
@@ -807,16 +805,14 @@ uint64_t co_why_number(struct rf_core *c, struct co_pod *p, struct rf_arena *a)
 
 /* --- why it goes ---------------------------------------------------------------------------------- */
 
-/* What its queue, or one above it, uses beyond what that is guaranteed, of what the pod holds: rather of what was asked for. */
-static bool find_borrowed(struct rf_core *c, const struct co_pod *p, const struct co_charge *asked, struct rf_why *ret)
+/* What its queue, or one above it, uses beyond what that is guaranteed, of what is held: rather of what was asked for. */
+static bool find_borrowed(struct rf_core *c, const struct co_work *work, const struct co_charge *held, const struct co_charge *asked,
+			  struct rf_why *ret)
 {
-	struct co_charge held = { .n = 0 };
-
-	co_charge_held(c, p, &held);
 	for (int any = 0; any < 2; any++) {
-		for (const struct rf_queue *q = p->work->queue != NULL ? p->work->queue->at : NULL; q != NULL; q = rf_queue_parent(q)) {
-			for (size_t i = 0; i < held.n; i++) {
-				int64_t r = held.ask[i].resource, over = rf_queue_over_by(c->queues, q, r);
+		for (const struct rf_queue *q = work->queue != NULL ? work->queue->at : NULL; q != NULL; q = rf_queue_parent(q)) {
+			for (size_t i = 0; i < held->n; i++) {
+				int64_t r = held->ask[i].resource, over = rf_queue_over_by(c->queues, q, r);
 				struct rf_queue_view v;
 				bool wanted = any;
 
@@ -833,16 +829,51 @@ static bool find_borrowed(struct rf_core *c, const struct co_pod *p, const struc
 	return false;
 }
 
+/* Of what it holds itself, or else of what those hold that go with it. */
+static bool find_given_back(struct words *w, const struct co_plan *plan, struct rf_why *ret)
+{
+	struct co_charge asked = { .n = 0 }, held = { .n = 0 };
+
+	co_charge_pod(w->c, plan->work->first, &asked);
+	co_charge_held(w->c, w->p, &held);
+	if (find_borrowed(w->c, w->p->work, &held, &asked, ret))
+		return true;
+	for (const struct co_pod *p = w->p->group != NULL ? w->p->group->pods : NULL; p != NULL; p = p->group_next) {
+		if (p->seat != NULL)
+			co_charge_held(w->c, p, &held);
+	}
+	return find_borrowed(w->c, w->p->work, &held, &asked, ret);
+}
+
+/* What others hold whose queue is not there either is none of its business. */
+static struct rf_str why_queueless(struct words *w, const struct co_plan *plan)
+{
+	struct co_charge asked = { .n = 0 }, held = { .n = 0 };
+	size_t i = 0;
+
+	co_charge_pod(w->c, plan->work->first, &asked);
+	co_charge_held(w->c, w->p, &held);
+	for (size_t k = 0; k < asked.n; k++) {
+		for (i = 0; i < held.n && held.ask[i].resource != asked.ask[k].resource;)
+			i++;
+		if (i < held.n)
+			break;
+	}
+	i = i < held.n ? i : 0; /* a pod at least */
+	return line(w, rf_arena_printf(w->a, "its queue is not there, so nothing is guaranteed to it; it holds %.*s, and those to whom that is guaranteed need it", RF_STR(much(w, held.ask[i].resource, held.ask[i].amount))),
+		    w->c->resources.at[held.ask[i].resource], "queue", held.ask[i].amount, 0, "name a queue of its tenant or wait until it can start again");
+}
+
 static struct rf_str why_reclaimed(struct words *w, const struct co_plan *plan)
 {
 	const char *help = "wait until it can start again or have the guarantee raised";
-	struct co_charge asked = { .n = 0 };
 	struct rf_workload_view v;
 	struct rf_str level;
 	struct rf_why y;
 
-	co_charge_pod(w->c, plan->work->first, &asked);
-	if (find_borrowed(w->c, w->p, &asked, &y)) {
+	if (w->p->work->queue == NULL)
+		return why_queueless(w, plan);
+	if (find_given_back(w, plan, &y)) {
 		level = rf_queue_path(w->a, y.level);
 		return line(w, rf_arena_printf(w->a, "queue %.*s uses %.*s and is guaranteed %.*s; the rest is borrowed, and those to whom it is guaranteed need it", RF_STR(level), RF_STR(much(w, y.resource, y.need)), RF_STR(amount(w, y.resource, y.have))),
 			    w->c->resources.at[y.resource], rf_arena_cstr(w->a, level), y.need, y.have, help);

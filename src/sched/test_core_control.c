@@ -230,7 +230,7 @@ static bool take_evict(struct world *w, const struct rf_core_decision *d, int i)
 {
 	bool half = ref_half_made(w, &w->pods[i]), torn = w->pods[i].group != NOBODY && w->groups[w->pods[i].group].torn > 0;
 
-	if (!ref_evict(w, i))
+	if (!ref_evict(w, i) || !ref_told_to_go(w, &w->pods[i], d))
 		return false;
 	w->n.evicts++;
 	w->pods[i].evictions++;

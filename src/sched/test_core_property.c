@@ -26,7 +26,8 @@
  *  I17 work conserving   work_conserved and gang_conserved at rest. In part: not where lending, borrowing or pinning comes into it;
  *                        of gangs those of equal pods with whole cards or none
  *  I18 reasons           reason_holds at rest: there is one, with its parts, names nobody else, need is more than have, a limit that
- *                        is named holds. In part: what the machines lack is not worked out again
+ *                        is named holds, what is said never to fit does not when all others are gone; ref_told_to_go: who is evicted
+ *                        hears of what, too. In part: what else the machines lack is not worked out again
  *  I19 shares            test_shares, test_decay; the ledger goes through every restart at rest
  *  I20 restart           restart_is_equal at rest: told in another order; crashes in the histories. In part: not while something is on
  *                        a node or in a queue that is gone

@@ -1363,16 +1363,48 @@ static bool limit_holds(struct world *w, const struct pod *p, const char *why)
 	return true;
 }
 
-static bool reason_holds(struct world *w, const struct pod *p, const char *why)
+static bool words_hold(struct world *w, const struct pod *p, const char *why)
 {
 	const char *name = NULL;
 
-	CHECK(w, why[0] != 0, "I18 %s (%s, wish %d) waits and nobody says why", p->uid, shapes[p->shape].name, p->wish);
 	CHECK(w, !names_others(w, p, why, &name), "I18 %s of %s is told of %s: %s", p->uid, space_name(p->space), name, why);
 	CHECK(w, strstr(why, "resource=") && strstr(why, "level=") && strstr(why, "need=") && strstr(why, "have=") && strstr(why, "help="),
 	      "I18 %s: a reason without its parts: %s", p->uid, why);
 	CHECK(w, strstr(why, "resource=none") != NULL || number_in(why, "need=") > number_in(why, "have="),
 	      "I18 %s (%s) is told that it has what it needs: %s", p->uid, shapes[p->shape].name, why);
+	return true;
+}
+
+/* Who goes for others hears what of. */
+bool ref_told_to_go(struct world *w, const struct pod *p, const struct rf_core_decision *d)
+{
+	char why[512];
+
+	if (d->cause == RF_CORE_INCOMPLETE)
+		return true;
+	snprintf(why, sizeof(why), "%.*s", RF_STR(d->reason));
+	CHECK(w, strstr(why, "resource=none") == NULL || strstr(why, "let past") != NULL, "I18 %s goes for nothing: %s", p->uid, why);
+	return words_hold(w, p, why);
+}
+
+/* What it is told that no end of others would help has no place when all are gone. */
+static bool never_holds(struct world *w, const struct pod *p, const char *why)
+{
+	const char *help = strstr(why, "help=");
+	static bool all[PODS];
+
+	memset(all, true, sizeof(all));
+	for (int n = 0; n < NODES && strcmp(help, "help=ask for less per pod") == 0; n++)
+		CHECK(w, !w->nodes[n].exists || !ref_fits(w, p, n, all), "I18 %s (%s) is told that it will never fit, and would on node-%d: %s",
+		      p->uid, shapes[p->shape].name, n, why);
+	return true;
+}
+
+static bool reason_holds(struct world *w, const struct pod *p, const char *why)
+{
+	CHECK(w, why[0] != 0, "I18 %s (%s, wish %d) waits and nobody says why", p->uid, shapes[p->shape].name, p->wish);
+	if (!words_hold(w, p, why) || !never_holds(w, p, why))
+		return false;
 	CHECK(w, strstr(why, "its group") == NULL || group_of(w, p) == NULL, "I18 %s is told of a group that is not there: %s", p->uid, why);
 	w->n.checked_reasons++;
 	return limit_holds(w, p, why);

@@ -301,6 +301,7 @@ int64_t ref_staying(const struct world *w, int group, int64_t *ret_going);
 bool ref_is_late(const struct world *w, const struct pod *p, int64_t at); /* came to a whole gang, and is within its minimum run time */
 /* May it go there, with the pods in `gone` not counted? */
 bool ref_fits(const struct world *w, const struct pod *p, int node, const bool gone[PODS]);
+bool ref_told_to_go(struct world *w, const struct pod *p, const struct rf_core_decision *d);
 /* The same, and where. */
 bool ref_place(const struct world *w, const struct pod *p, int node, const bool gone[PODS], struct place *ret);
 /* Every resource on every level; at NULL: by what it asks for alone. why: what does not allow it. */

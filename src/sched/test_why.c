@@ -477,6 +477,31 @@ static void the_help_is_for_nodes_that_could(void **state)
 	end(&w);
 }
 
+/* Of two cards that are being freed for somebody one is free already. */
+static void what_is_promised_to_others_is_told_so(void **state)
+{
+	struct world w;
+
+	begin(&w);
+	tenant(&w, "a", RF_ISOLATION_GPU);
+	tenant(&w, "b", RF_ISOLATION_GPU);
+	tenant(&w, "c", RF_ISOLATION_GPU);
+	node(&w, (struct machine){ .name = "n0", .cards = 2 });
+	quota(&w, "a", (struct rf_sched_quota){ RF_LIT("cards"), 2, -1, -1, -1 });
+	for (int i = 0; i < 2; i++)
+		runs(&w, (struct ask){ .uid = rf_arena_printf(&w.a, "b%d", i).p, .ns = "b", .cards = 1 });
+	waits(&w, (struct ask){ .uid = "a1", .ns = "a", .cards = 2 });
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_EVICT, "b0"));
+	rf_core_del_pod(w.c, RF_LIT("b0"), w.now);
+	rf_core_del_claim(w.c, RF_LIT("b"), RF_LIT("b0"), w.now);
+	waits(&w, (struct ask){ .uid = "c1", .ns = "c", .cards = 1 });
+	told(&w, "c1",
+	     "there is room for it, and others come first there: they were promised it or have their turn before. resource=none level=cluster "
+	     "need=0 have=0 help=wait");
+	end(&w);
+}
+
 /* Where no node is allowed it is not cards that it lacks. */
 static void no_node_is_no_lack_of_cards(void **state)
 {
@@ -702,6 +727,7 @@ int main(void)
 		cmocka_unit_test(cards_in_mig_mode_are_not_small),
 		cmocka_unit_test(cards_without_mig_mode_have_no_slices),
 		cmocka_unit_test(the_help_is_for_nodes_that_could),
+		cmocka_unit_test(what_is_promised_to_others_is_told_so),
 		cmocka_unit_test(no_node_is_no_lack_of_cards),
 		cmocka_unit_test(what_never_fits_is_told_so),
 		cmocka_unit_test(a_gang_larger_than_the_cluster_needs_nodes),

@@ -39,6 +39,39 @@ kubectl --kubeconfig "$work/lab.kubeconfig" -n lab apply -f - >/dev/null <<-END
 END
 says "a gate is named" "example.com/later" why lab/gated
 
+# One pod of its own for the lab, with these metadata, as YAML.
+asks_for_a_card() {
+	kubectl --kubeconfig "$work/lab.kubeconfig" -n lab apply -f - >/dev/null <<-END
+		apiVersion: v1
+		kind: Pod
+		metadata: {$1}
+		spec:
+		  securityContext: {runAsNonRoot: true, runAsUser: 65534, seccompProfile: {type: RuntimeDefault}}
+		  containers: [{name: main, image: host, command: ["true"], resources: {limits: {ringfence.io/gpu: 1}}, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]
+	END
+}
+told_of() { why "$1" | grep -qF -- "$2"; }
+kubectl patch tenant lab --type merge -p '{"spec":{"queue":{"resources":[{"name":"cards/H200","limit":0}]}}}' >/dev/null
+limited() { kubectl get queue lab -o yaml | grep -qi cards/h200; }
+check "a model can be limited" eventually 20 limited
+asks_for_a_card 'name: limited'
+check "the quota of a model is named, with its queue" eventually 20 told_of lab/limited "asks for 1 of cards/h200, and the limit of queue lab leaves 0."
+kubectl -n lab delete pod limited >/dev/null
+kubectl patch tenant lab --type merge -p '{"spec":{"queue":{"resources":null}}}' >/dev/null
+kubectl -n lab apply -f - >/dev/null <<-END
+	apiVersion: ringfence.io/v1alpha1
+	kind: PodGroup
+	metadata: {name: row}
+	spec: {minMember: 1, topologyKey: example.com/row}
+END
+asks_for_a_card 'name: rowing, labels: {ringfence.io/pod-group: row}'
+check "a gang's topology is named" eventually 20 told_of lab/rowing "needs nodes with one value of label example.com/row, and no node has that label"
+kubectl -n lab delete pod rowing >/dev/null
+kubectl -n lab delete podgroup row >/dev/null
+asks_for_a_card 'name: picky, annotations: {ringfence.io/gpu-model: A100}'
+check "so is a model that is not there" eventually 20 told_of lab/picky "no card here is of a model it asks for (A100)"
+kubectl -n lab delete pod picky >/dev/null
+
 says "every queue is listed" "team-b" "$RINGFENCE" queue
 says "with what it is entitled to" "GUARANTEED" "$RINGFENCE" queue
 says "as JSON too" '"path": "bank"' "$RINGFENCE" queue -o json
