@@ -56,7 +56,7 @@ static struct rf_fleet_ask random_ask(struct bench *b)
 				    .may_kept = (uint16_t)below(b, 4),
 				    .n_parts = below(b, 5) != 0 };
 
-	ask.parts[0] = below(b, 2) ? (struct rf_fleet_part){ .kind = RF_FLEET_WHOLE, .n = (uint8_t)(1 + below(b, 9)) } :
+	ask.parts[0] = below(b, 2) ? (struct rf_fleet_part){ .kind = RF_FLEET_WHOLE, .n = (uint8_t)(1 + below(b, 9)), .one_island = below(b, 3) == 0 } :
 				     (struct rf_fleet_part){ .kind = RF_FLEET_SHARE, .n = 1, .bytes = (int64_t)(20 + 30 * below(b, 3)) * GI, .milli = 300 };
 	return ask;
 }

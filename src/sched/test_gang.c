@@ -441,6 +441,29 @@ static void agrees_with_a_slow_search(void **state)
 		fail_msg("seed %llu: missed %zu of %zu", (unsigned long long)first, missed, missed + found);
 }
 
+static void it_is_known_how_many_would_find_places(void **state)
+{
+	rf_auto_ptr(fleet) f = rf_fleet_new();
+	const uint32_t domain[] = { 0, 0, 1, 1, 1, RF_FLEET_NONE };
+	struct rf_gang g = gang(40, 40);
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(domain); i++)
+		add(f, 3);
+	all_ask(40, whole(1, 2));
+	assert_int_equal(rf_gang_most(f, &g), 6);
+	asks[39] = whole(1, 1); /* unlike: placed to see */
+	assert_int_equal(rf_gang_most(f, &g), 7);
+	g.domain = domain;
+	g.n_domain = RF_COUNT(domain);
+	assert_int_equal(rf_gang_most(f, &g), 4);
+	asks[39] = whole(1, 2);
+	assert_int_equal(rf_gang_most(f, &g), 3);
+	g.held = 0;
+	assert_int_equal(rf_gang_most(f, &g), 2);
+	assert_int_equal(n_holds(f), 0);
+}
+
 /* Shares, several owners, undone exactly. */
 static void a_failed_gang_leaves_no_trace(void **state)
 {
@@ -453,7 +476,7 @@ static void a_failed_gang_leaves_no_trace(void **state)
 		struct rf_fleet_place p, q;
 		struct rf_fleet_ask probe = share(9, 300);
 		uint64_t version, hold;
-		size_t n = 2 + draw(30), got;
+		size_t n = 2 + draw(30), got, most;
 		bool could;
 
 		rand_state = first + run;
@@ -470,10 +493,14 @@ static void a_failed_gang_leaves_no_trace(void **state)
 		g = gang(n, n);
 		version = rf_fleet_version(f, &probe);
 		could = rf_fleet_find(f, &probe, &p);
+		most = rf_gang_most(f, &g); /* nor does a look */
+		assert_true(rf_fleet_audit(f, NULL));
+		assert_int_equal(rf_fleet_version(f, &probe), version);
 		got = rf_gang_take(f, &g, places, holds);
 		assert_true(rf_fleet_audit(f, NULL));
 		if (got > 0)
 			continue;
+		assert_true(most < n);
 		assert_int_equal(rf_fleet_version(f, &probe), version);
 		assert_int_equal(rf_fleet_find(f, &probe, &q), could);
 		if (could)
@@ -497,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_member_that_may_go_nowhere_stops_the_gang),
 		cmocka_unit_test(two_thousand_cards_at_once),
 		cmocka_unit_test(agrees_with_a_slow_search),
+		cmocka_unit_test(it_is_known_how_many_would_find_places),
 		cmocka_unit_test(a_failed_gang_leaves_no_trace),
 	};
 
