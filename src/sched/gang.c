@@ -466,7 +466,14 @@ size_t rf_gang_take(struct rf_fleet *f, const struct rf_gang *g, struct rf_fleet
 
 /* --- how many of them -------------------------------------------------------------------------- */
 
-/* Where all ask the same and nothing depends on the others, counting says it. */
+/* Where all ask the same single thing and nothing depends on where the others are, counting says it. */
+static bool is_counted(const struct state *s)
+{
+	const struct rf_fleet_ask *ask = &s->g->asks[s->groups[0].first];
+
+	return s->n_groups == 1 && s->g->narrow == NULL && ask->n_parts <= 1 && !ask->parts[0].one_island;
+}
+
 static size_t count_on(const struct state *s, const struct spot *spots, size_t n)
 {
 	struct rf_fleet_ask ask = bound_ask(s, &s->groups[0]);
@@ -483,7 +490,7 @@ static size_t try_on(struct state *s)
 {
 	size_t mark, n;
 
-	if (s->n_groups == 1 && s->g->narrow == NULL) {
+	if (is_counted(s)) {
 		n = count_on(s, s->spots, s->n_spots);
 		if (n < s->g->min)
 			return n;

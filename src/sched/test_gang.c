@@ -464,6 +464,26 @@ static void it_is_known_how_many_would_find_places(void **state)
 	assert_int_equal(n_holds(f), 0);
 }
 
+/* Eight cards are twice four, but not on islands of four, two and two. */
+static void those_that_are_joined_are_not_only_counted(void **state)
+{
+	rf_auto_ptr(fleet) f = rf_fleet_new();
+	struct rf_fleet_card cards[8] = { 0 };
+	struct rf_fleet_node v = { .cpu_milli = 64000, .memory = 640 * GI, .pods = 100, .cards = cards, .n_cards = 8 };
+	struct rf_gang g = gang(3, 3);
+	uint32_t node;
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		cards[i] = (struct rf_fleet_card){ .memory = 80 * GI, .healthy = true, .island = (uint8_t)(i < 4 ? 0 : i / 2) };
+	assert_int_equal(rf_fleet_put_node(f, RF_FLEET_NONE, &v, &node, NULL), 0);
+	all_ask(3, whole(1, 4));
+	assert_int_equal(rf_gang_most(f, &g), 2);
+	for (size_t i = 0; i < 3; i++)
+		asks[i].parts[0].one_island = true;
+	assert_int_equal(rf_gang_most(f, &g), 1);
+}
+
 /* Shares, several owners, undone exactly. */
 static void a_failed_gang_leaves_no_trace(void **state)
 {
@@ -525,6 +545,7 @@ int main(void)
 		cmocka_unit_test(two_thousand_cards_at_once),
 		cmocka_unit_test(agrees_with_a_slow_search),
 		cmocka_unit_test(it_is_known_how_many_would_find_places),
+		cmocka_unit_test(those_that_are_joined_are_not_only_counted),
 		cmocka_unit_test(a_failed_gang_leaves_no_trace),
 	};
 
