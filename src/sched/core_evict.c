@@ -939,7 +939,7 @@ static void carry_out(struct rf_core *c, struct co_plan *p)
 		if (co_leaves(v))
 			continue;
 		v->evicting = true;
-		v->by_priority = p->plan.by_priority;
+		v->by_priority = p->plan.by_priority && v->work->queue == p->work->queue; /* beside others that give back */
 		co_todo(c, v, CO_EVICT);
 	}
 	note_gangs(c, &p->plan);
@@ -1401,8 +1401,7 @@ struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena 
 	}
 	*ret_cause = RF_CORE_INCOMPLETE;
 	if (p->whole && p->group != NULL)
-		return rf_arena_printf(a, "others of group %s were evicted, and what is left of it is less than its minimum. resource=pods level=group need=%lld have=0 help=wait until it can start again",
-				       p->group->name, (long long)p->group->min);
+		return co_why_rest(p->group, a);
 	return rf_arena_printf(a, "group %s could not be completed in time, and half of it is of no use; its pods are evicted. resource=pods level=group need=%lld have=%zu help=create it anew",
 			       p->group != NULL ? p->group->name : "", p->group != NULL ? (long long)p->group->min : 0,
 			       p->group != NULL ? p->group->have : 0);

@@ -631,6 +631,7 @@ bool co_ahead_allow(struct rf_core *c, const struct co_work *w);
 struct rf_str co_why(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
 uint64_t co_why_number(struct rf_core *c, struct co_pod *p, struct rf_arena *a);
 struct rf_str co_why_goes(struct rf_core *c, struct co_pod *p, struct co_plan *plan, struct rf_arena *a); /* by this plan */
+struct rf_str co_why_rest(const struct co_group *g, struct rf_arena *a); /* others of the gang go */
 
 /* --- core_evict.c ----------------------------------------------------------------------------- */
 

@@ -62,6 +62,12 @@ static struct rf_str why_queueless(struct co_words *w, const struct co_plan *pla
 		       w->c->resources.at[held.ask[i].resource], "queue", held.ask[i].amount, 0, "name a queue of its tenant or wait until it can start again");
 }
 
+struct rf_str co_why_rest(const struct co_group *g, struct rf_arena *a)
+{
+	return rf_arena_printf(a, "others of group %s were evicted, and what is left of it is less than its minimum. resource=pods level=group need=%" PRId64 " have=0 help=wait until it can start again",
+			       g->name, g->min);
+}
+
 static struct rf_str why_reclaimed(struct co_words *w, const struct co_plan *plan)
 {
 	const char *help = "wait until it can start again or have the guarantee raised";
@@ -76,6 +82,8 @@ static struct rf_str why_reclaimed(struct co_words *w, const struct co_plan *pla
 		return co_line(w, rf_arena_printf(w->a, "queue %.*s uses %.*s and is guaranteed %.*s; the rest is borrowed, and those to whom it is guaranteed need it", RF_STR(level), RF_STR(co_much(w, y.resource, y.need)), RF_STR(co_amount(w, y.resource, y.have))),
 			       w->c->resources.at[y.resource], rf_arena_cstr(w->a, level), y.need, y.have, help);
 	}
+	if (w->p->whole && w->p->group != NULL) /* it was refused before, and the others are gone */
+		return co_why_rest(w->p->group, w->a);
 	rf_workload_view(w->p->work->w, &v);
 	if (v.backfilled)
 		return co_plain(w, RF_LIT("was let past work that waited longer, because it can be stopped, and that work is due now"), "cluster",

@@ -712,6 +712,28 @@ static void who_goes_by_priority_hears_what_for(void **state)
 	end(&w);
 }
 
+/* One plan takes from its own queue by priority and from another one that borrowed: each hears its own reason. */
+static void who_gives_back_is_not_told_of_the_priority_of_strangers(void **state)
+{
+	struct world w;
+
+	begin(&w);
+	tenant(&w, "a", RF_ISOLATION_GPU);
+	tenant(&w, "b", RF_ISOLATION_GPU);
+	node(&w, (struct machine){ .name = "n0", .cards = 2 });
+	node(&w, (struct machine){ .name = "n1", .cards = 1, .model = A100 });
+	quota(&w, "a", (struct rf_sched_quota){ RF_LIT("cards"), 3, -1, -1, -1 });
+	runs(&w, (struct ask){ .uid = "a0", .ns = "a", .cards = 1, .models = "H100" });
+	runs(&w, (struct ask){ .uid = "b1", .ns = "b", .cards = 1, .models = "H100" });
+	waits(&w, (struct ask){ .uid = "a1", .ns = "a", .cards = 2, .priority = 10 });
+	evicted(&w, "b1",
+		"queue b uses 1 whole card and is guaranteed 0; the rest is borrowed, and those to whom it is guaranteed need it. "
+		"resource=cards level=b need=1 have=0 help=wait until it can start again or have the guarantee raised");
+	assert_int_equal(of(&w, RF_CORE_EVICT, "b1")->cause, RF_CORE_RECLAIMED);
+	assert_int_equal(of(&w, RF_CORE_EVICT, "a0")->cause, RF_CORE_PREEMPTED);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -738,6 +760,7 @@ int main(void)
 		cmocka_unit_test(who_gives_back_a_slice_hears_of_slices),
 		cmocka_unit_test(who_gives_back_a_card_hears_of_cards),
 		cmocka_unit_test(who_goes_by_priority_hears_what_for),
+		cmocka_unit_test(who_gives_back_is_not_told_of_the_priority_of_strangers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
