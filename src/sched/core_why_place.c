@@ -195,6 +195,8 @@ static const char *help_for(const struct co_form *f, const struct counts *n, boo
 		help = n->fleet[i] > 0 ? fleet_words[i].help : help;
 	for (int i = RF_FLEET_NO_MODEL; i < RF_FLEET_UNFITS; i++)
 		never = n->fleet[i] > 0 ? fault_of(f, i, limited)->help : never;
+	if (limited && n->fleet[RF_FLEET_NO_MODEL] > 0)
+		never = no_quota.help; /* these could be large enough */
 	return help != NULL ? help : never;
 }
 
