@@ -4,9 +4,12 @@
 #include "sched/core_private.h"
 
 static const struct rf_queue_resource fixed[CO_FIXED] = {
-	[CO_CARDS] = { "cards", false },   [CO_BYTES] = { "share-bytes", false },
-	[CO_MILLI] = { "share-milli", true }, [CO_CPU] = { "cpu", true },
-	[CO_MEMORY] = { "memory", true },  [CO_PODS] = { "pods", true },
+	[CO_CARDS] = { .name = "cards" },
+	[CO_BYTES] = { .name = "share-bytes", .cut = true },
+	[CO_MILLI] = { .name = "share-milli", .free_by_default = true, .cut = true },
+	[CO_CPU] = { .name = "cpu", .free_by_default = true },
+	[CO_MEMORY] = { .name = "memory", .free_by_default = true },
+	[CO_PODS] = { .name = "pods", .free_by_default = true },
 };
 
 void rf_core_config_default(struct rf_core_config *c)
@@ -270,14 +273,15 @@ void co_tick(struct rf_core *c)
 
 /* --- resources -------------------------------------------------------------------------------- */
 
-static int64_t add_resource(struct rf_core *c, const char *kind, const char *name, bool free_by_default, bool part)
+static int64_t add_resource(struct rf_core *c, const char *kind, const char *name, struct rf_queue_resource v)
 {
 	rf_auto(buf) b = RF_BUF_INIT;
 	struct rf_err err;
 	int64_t r = -1;
 
 	rf_buf_printf(&b, "%s/%s", kind, name);
-	if (rf_queues_add_resource(c->queues, &(struct rf_queue_resource){ b.p, free_by_default, part }, &r, &err) < 0)
+	v.name = b.p;
+	if (rf_queues_add_resource(c->queues, &v, &r, &err) < 0)
 		return -1;
 	rf_vec_push(&c->resources, rf_strdup(b.p));
 	c->queues_pending = true; /* a queue may have waited for it */
@@ -316,7 +320,7 @@ static uint8_t add_model(struct rf_core *c, const char *name, const struct rf_gp
 	if (c->n_models == CO_NO_MODEL)
 		return CO_NO_MODEL - 1;
 	*m = (struct co_model){ .name = rf_strdup(name), .gpu = gpu };
-	m->resource = add_resource(c, "cards", name, true, true);
+	m->resource = add_resource(c, "cards", name, (struct rf_queue_resource){ .free_by_default = true, .part = true });
 	if (gpu != NULL && gpu->mig != NULL)
 		rf_fleet_set_model(c->fleet, (unsigned)c->n_models, gpu->mig, RF_MIN(gpu->n_mig, RF_FLEET_PROFILES_MAX));
 	c->model_stamp++;
@@ -355,7 +359,7 @@ int64_t co_profile(struct rf_core *c, struct rf_str name)
 	if (!any_card_has(name))
 		return -1;
 	p = (struct co_profile){ .name = co_dup(name) };
-	p.resource = add_resource(c, "mig", p.name, false, false);
+	p.resource = add_resource(c, "mig", p.name, (struct rf_queue_resource){ .cut = true });
 	rf_vec_push(&c->profiles, p);
 	c->capacity_stale = true;
 	return p.resource;

@@ -48,6 +48,9 @@ struct rf_queue_resource {
 	 * charged when it has a place names its parts, too. What a queue is guaranteed of a part is guaranteed of the first as
 	 * well, and the rest of that is for any part. */
 	bool part;
+	/* Of what the first resource counts, cut up: shares and slices of cards. Who is guaranteed one of these kinds, or the first,
+	 * has it back from who is over its guarantee in any of them; limits, shares and lending are of each by itself. */
+	bool cut;
 };
 
 struct rf_queues_config {
@@ -208,8 +211,9 @@ struct rf_victim {
 };
 
 /* What could be taken back for a waiting workload, in the order in which to take it, at most `most`.
- * Only preemptible work that ran its minimum, of queues over their guarantee (for a claim on a fair
- * share: over their fair share), judged at every level below where the two paths meet; in a leaf
+ * Only preemptible work that ran its minimum, of queues over their guarantee in what both ask for, or in any kind if both ask
+ * for some (for a claim on a fair share: over their fair share in what both ask for), judged at every level below where the two
+ * paths meet; in a leaf
  * lowest priority first, then most recent. A gang larger than what is over the guarantee comes
  * last, and only for a claim on a guarantee. With `whole` a gang goes as a whole; without, only its
  * members above the minimum go where it has any. */

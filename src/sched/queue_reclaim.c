@@ -117,14 +117,6 @@ static int64_t spare_members(const struct rf_queues *qs, const struct rf_workloa
 	return most;
 }
 
-static bool asks_for(const struct rf_shape *s, int64_t resource);
-
-/* What a guarantee is judged by that both ask for: parts are judged with the first resource. */
-static bool both_ask(const struct reclaim *c, const struct rf_queue_ask *a)
-{
-	return !(c->qs->parts >> a->resource & 1) && asks_for(c->w->shape, a->resource);
-}
-
 static bool asks_for(const struct rf_shape *s, int64_t resource)
 {
 	for (size_t i = 0; i < s->n_ask; i++) {
@@ -134,9 +126,26 @@ static bool asks_for(const struct rf_shape *s, int64_t resource)
 	return false;
 }
 
-/* Members of v that may go: the best over the resources that the claimant asks for too. */
-static int64_t members_to_go(const struct reclaim *c, const struct rf_workload *v, size_t depth,
-			     enum floor f)
+/* Is what it has of this given back for such a claim? Parts are judged with the first resource. What is guaranteed of one kind
+ * comes back from any other; whose fair share of another kind that is does not say. */
+static bool is_claimed(const struct reclaim *c, const struct rf_queue_ask *a, enum claim claim)
+{
+	if (c->qs->parts >> a->resource & 1)
+		return false;
+	return asks_for(c->w->shape, a->resource) ||
+	       (claim == GUARANTEE_CLAIM && (c->qs->kinds >> a->resource & 1) && (rf_shape_mask(c->w->shape) & c->qs->kinds) != 0);
+}
+
+struct pool { /* a leaf that something may be taken from */
+	struct rf_queue *leaf;
+	size_t depth;
+	enum claim claim;
+	struct rf_workload **works;
+	size_t n;
+};
+
+/* Members of v that may go: the best over the resources that are claimed. */
+static int64_t members_to_go(const struct reclaim *c, const struct rf_workload *v, const struct pool *p, enum floor f)
 {
 	const struct rf_shape *s = v->shape;
 	int64_t most = 0, extra = v->members - s->min;
@@ -144,9 +153,9 @@ static int64_t members_to_go(const struct reclaim *c, const struct rf_workload *
 	for (size_t i = 0; i < s->n_ask; i++) {
 		int64_t n;
 
-		if (!both_ask(c, &s->ask[i]))
+		if (!is_claimed(c, &s->ask[i], p->claim))
 			continue;
-		n = spare_members(c->qs, v, &s->ask[i], depth, f);
+		n = spare_members(c->qs, v, &s->ask[i], p->depth, f);
 		most = RF_MAX(most, n);
 	}
 	if (extra > 0 && !c->whole)
@@ -169,14 +178,6 @@ static void take(struct reclaim *c, struct rf_workload *v, int64_t members)
 }
 
 /* --- the order of victims --------------------------------------------------------------------- */
-
-struct pool { /* a leaf that something may be taken from */
-	struct rf_queue *leaf;
-	size_t depth;
-	enum claim claim;
-	struct rf_workload **works;
-	size_t n;
-};
 
 static int by_use(const void *pa, const void *pb)
 {
@@ -211,11 +212,7 @@ static int by_share(const void *pa, const void *pb)
 
 static bool over_somewhere(const struct reclaim *c, const struct rf_queue *leaf)
 {
-	const struct rf_shape *s = c->w->shape;
-
-	for (size_t i = 0; i < s->n_ask; i++) {
-		size_t r = (size_t)s->ask[i].resource;
-
+	for (size_t r = 0; r < c->qs->n_res; r++) {
 		if (leaf->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT && over_floor(c->qs, leaf, r, ABOVE_GUARANTEE) > 0)
 			return true;
 	}
@@ -264,7 +261,7 @@ static size_t find_pools(const struct reclaim *c, struct pool *pools)
 static void take_from(struct reclaim *c, struct pool *p, enum floor f)
 {
 	for (size_t i = 0; i < p->n && c->n < c->most; i++) {
-		int64_t n = members_to_go(c, p->works[i], p->depth, f);
+		int64_t n = members_to_go(c, p->works[i], p, f);
 
 		if (n == 0)
 			continue;
@@ -521,25 +518,37 @@ static bool may_take(const struct rf_takes *t, const struct rf_workload *v, int6
 	if (claim == NO_CLAIM || (f != ABOVE_FAIR && claim != GUARANTEE_CLAIM) || (f == STRADDLES && !whole))
 		return false;
 	for (size_t i = 0; i < v->shape->n_ask; i++)
-		if (both_ask(&t->c, &v->shape->ask[i]) &&
+		if (is_claimed(&t->c, &v->shape->ask[i], claim) &&
 		    spare_members(t->c.qs, v, &v->shape->ask[i], depth, f) >= members)
 			return true;
 	return false;
 }
 
+static bool is_owed(const struct rf_queues *qs, const struct rf_queue *q, size_t r)
+{
+	bool wants = q->v[RF_V_WANT][r] > 0 || q->v[RF_V_USED][r] > 0; /* what runs may have to wait soon */
+
+	return wants && (r == 0 ? rf_guar_left(qs, q) > 0 : q->v[RF_V_USED][r] < q->v[RF_V_GUAR][r]);
+}
+
+/* Who is owed one kind may take any other back. What is free by default is guaranteed without bound, and owed to everybody: that
+ * is no kind that somebody waits for. */
 static uint64_t find_owed(const struct rf_queues *qs, const struct rf_shape *s)
 {
 	uint64_t owed = 0;
 
 	for (size_t k = 0; k < qs->order.n; k++) {
 		const struct rf_queue *q = qs->order.at[k];
+		bool kinds = false;
 
-		for (size_t i = 0; q != s->leaf && rf_queue_is_leaf(q) && i < s->n_ask; i++) {
+		if (q == s->leaf || !rf_queue_is_leaf(q))
+			continue;
+		for (size_t r = 0; r < qs->n_res && !kinds; r++)
+			kinds = (qs->kinds >> r & 1) && q->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT && is_owed(qs, q, r);
+		for (size_t i = 0; i < s->n_ask; i++) {
 			size_t r = (size_t)s->ask[i].resource;
 
-			bool wants = q->v[RF_V_WANT][r] > 0 || q->v[RF_V_USED][r] > 0; /* what runs may have to wait soon */
-
-			owed |= (uint64_t)(wants && (r == 0 ? rf_guar_left(qs, q) > 0 : q->v[RF_V_USED][r] < q->v[RF_V_GUAR][r])) << i;
+			owed |= (uint64_t)((kinds && (qs->kinds >> r & 1)) || is_owed(qs, q, r)) << i;
 		}
 	}
 	return owed;

@@ -70,6 +70,7 @@ int rf_queues_new(const struct rf_queues_config *c, struct rf_queues **ret, stru
 		qs->res_names[i] = rf_strdup(c->resources[i].name);
 		qs->res_free[i] = c->resources[i].free_by_default;
 		qs->parts |= (uint64_t)c->resources[i].part << i;
+		qs->kinds |= (uint64_t)(i == 0 || c->resources[i].cut) << i;
 	}
 	qs->root = new_queue(qs, RF_STR_EMPTY);
 	rf_order_parent(qs->root);
@@ -115,6 +116,7 @@ int rf_queues_add_resource(struct rf_queues *qs, const struct rf_queue_resource 
 	qs->res_names[had] = rf_strdup(resource->name);
 	qs->res_free[had] = resource->free_by_default;
 	qs->parts |= (uint64_t)resource->part << had;
+	qs->kinds |= (uint64_t)resource->cut << had;
 	widen(qs->root, had, had + 1);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&qs->names, s)) != NULL;)
 		widen(s->value, had, had + 1);

@@ -1262,8 +1262,36 @@ static bool within_guarantee(const struct world *w, const struct pod *p)
 	return true;
 }
 
-/* Work that may go beyond doubt: alone, over the guarantee on every level even when all such work is gone. Who is over what it
- * is guaranteed of a model may have these cards within what it is guaranteed of any. */
+/* Cards, shares, slices: of whichever of these somebody has more than its guarantee, it gives back for any other. */
+static bool is_kind(enum res r)
+{
+	return r <= R_MIG7 && !is_model(r);
+}
+
+static bool asks_for_a_kind(const struct pod *p)
+{
+	for (enum res r = 0; r < RES; r++)
+		if (is_kind(r) && ref_asks(p, r) > 0)
+			return true;
+	return false;
+}
+
+/* On every level up to where it meets the claimant's path. Who is over what it is guaranteed of a model may have these cards
+ * within what it is guaranteed of any. */
+static bool certainly_over(const struct world *w, const struct pod *p, const struct pod *o, enum res r, const bool gone[PODS])
+{
+	for (int q = ref_leaf(w, o); q != NOBODY; q = up(w, q)) {
+		if (ref_guaranteed(w, q, r) == NONE || ref_used(w, q, r, false, gone) < ref_guaranteed(w, q, r))
+			return false;
+		if (r == R_CARDS && (cards_beyond(w, q, gone, true) < 0 || cards_beyond(w, q, gone, false) < 0 || named_for(w, q, o, gone, -1)))
+			return false;
+		if (is_below(w, ref_leaf(w, p), q))
+			break;
+	}
+	return true;
+}
+
+/* Work that may go beyond doubt: alone, over the guarantee in one kind even when all such work is gone. */
 static bool certain_victim(const struct world *w, const struct pod *p, const struct pod *o, const bool gone[PODS])
 {
 	int leaf = ref_leaf(w, o);
@@ -1271,20 +1299,10 @@ static bool certain_victim(const struct world *w, const struct pod *p, const str
 	if (o->group != NOBODY || o->node == NOBODY || o->ended || !o->live || leaf == NOBODY || leaf == ref_leaf(w, p) ||
 	    ref_is_pinned(w, o) || w->now < o->started + o->min_run || !budget_open(w, o) || (o->budget == 1 && o->space < BUDGETS))
 		return false;
-	for (int q = leaf; q != NOBODY; q = up(w, q)) {
-		bool over = false;
-
-		for (int r = 0; r < RES; r++)
-			if (asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && ref_asks(p, r) > 0 && r <= R_MIG7 && !is_model(r))
-				over |= ref_used(w, q, r, false, gone) >= ref_guaranteed(w, q, r) && ref_guaranteed(w, q, r) != NONE &&
-					(r != R_CARDS || (cards_beyond(w, q, gone, true) >= 0 && cards_beyond(w, q, gone, false) >= 0 &&
-							  !named_for(w, q, o, gone, -1)));
-		if (!over)
-			return false;
-		if (is_below(w, ref_leaf(w, p), q))
-			break;
-	}
-	return true;
+	for (enum res r = 0; r < RES; r++)
+		if (is_kind(r) && asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && certainly_over(w, p, o, r, gone))
+			return true;
+	return false;
 }
 
 /* I3: who is within a guarantee does not wait for those who are over theirs. */
@@ -1294,7 +1312,7 @@ static bool guarantee_met(struct world *w, const struct pod *p, const char *why)
 	char text[300];
 
 	if (p->group != NOBODY || ref_leaf(w, p) == NOBODY || ref_is_pinned(w, p) || !plain_quotas(w, p) || !models_open(w, p) ||
-	    !within_guarantee(w, p) || ref_asks(p, R_CARDS) == 0 || strstr(why, "reserv") != NULL)
+	    !within_guarantee(w, p) || !asks_for_a_kind(p) || strstr(why, "reserv") != NULL)
 		return true;
 	if (!ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))
 		return true;

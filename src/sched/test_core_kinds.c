@@ -1,0 +1,209 @@
+/* Cards, shares and slices are cut from the same cards: what a guarantee and a lending limit of one kind mean for the others. The
+ * world holds every decision against the reference (test_core_reference.c). */
+#include "sched/test_core_world.h"
+
+static struct world world;
+
+enum { ACME, BOLT, CRUX }; /* namespaces, tenants and their own queues alike */
+
+static const struct kind {
+	int shape;
+	enum res r;
+	int64_t amount;
+} kinds[] = { { S_CARD, R_CARDS, 1 }, { S_SHARE3, R_BYTES, 40 * GI }, { S_MIG3, R_MIG3, 1 } };
+
+static struct world *begin_with(int cards, enum rf_reclaim reclaim)
+{
+	struct rf_core_config c;
+
+	rf_core_config_default(&c);
+	c.reclaim = reclaim;
+	world_bare(&world, &c);
+	world_add_node(&world, 0, cards);
+	return &world;
+}
+
+static struct world *begin(int cards)
+{
+	return begin_with(cards, RF_RECLAIM_GUARANTEE);
+}
+
+static void end(struct world *w)
+{
+	struct rf_err err = RF_ERR_INIT;
+
+	if (rf_core_audit(w->core, w->now, &err) != 0)
+		fail_msg("%s", err.msg);
+	if (w->why[0] != 0)
+		fail_msg("%s", w->why);
+	world_done(w);
+}
+
+/* A leaf that says nothing of slices has none, so it always says how many. */
+static void guarantee(struct world *w, int queue, enum res r, int64_t amount)
+{
+	w->queues[queue].exists = true;
+	w->queues[queue].quotas[r] = (struct quota){ true, amount, r >= R_MIG1 && r <= R_MIG7 ? 7 : -1, -1, -1 };
+	world_tell_queue(w, queue);
+}
+
+static struct pod *submit(struct world *w, int space, int shape, int64_t priority)
+{
+	int i = world_new_pod(w, space, shape);
+
+	assert_true(i >= 0);
+	w->pods[i].priority = priority;
+	world_tell_pod(w, &w->pods[i]);
+	return &w->pods[i];
+}
+
+static void rest(struct world *w)
+{
+	(void)world_calm(w);
+	if (w->why[0] != 0)
+		fail_msg("%s", w->why);
+}
+
+static bool runs(const struct pod *p)
+{
+	return p->live && p->node != NOBODY;
+}
+
+/* They do not meet on one card. */
+static void keep_apart(struct world *w, bool slices)
+{
+	w->tenants[BOLT].trust = 1;
+	w->tenants[BOLT].isolation = slices ? RF_ISOLATION_GPU : RF_ISOLATION_SHARE;
+	world_tell_tenant(w, BOLT);
+}
+
+/* --- guarantees ------------------------------------------------------------------------------- */
+
+/* Of whatever kind: what is over a guarantee goes, what is within stays. */
+static void test_kind_comes_back_from_any(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(kinds); i++) {
+		for (size_t k = 0; k < RF_COUNT(kinds); k++) {
+			for (int within = 0; within < 2; within++) {
+				struct world *w = begin(1);
+				struct pod *has, *wants;
+
+				keep_apart(w, kinds[i].r == R_MIG3 && kinds[k].r == R_MIG3);
+				guarantee(w, ACME, kinds[k].r, within ? kinds[k].amount : 0);
+				has = submit(w, ACME, kinds[k].shape, 0);
+				rest(w);
+				assert_true(runs(has));
+				guarantee(w, BOLT, kinds[i].r, kinds[i].amount);
+				wants = submit(w, BOLT, kinds[i].shape, 0);
+				rest(w);
+				assert_int_equal(runs(has), within);
+				assert_int_equal(runs(wants), !within);
+				assert_int_equal(w->n.evicts, !within);
+				end(w);
+			}
+		}
+	}
+}
+
+/* Beyond what it is guaranteed nobody has a claim on another kind, also not on a fair share of its own. */
+static void test_fair_share_of_one_kind_is_none_of_another(void **state)
+{
+	struct world *w = begin_with(1, RF_RECLAIM_FAIR);
+	struct pod *has, *wants;
+
+	(void)state;
+	has = submit(w, ACME, S_SHARE3, 0);
+	rest(w);
+	wants = submit(w, BOLT, S_CARD, 0);
+	rest(w);
+	assert_true(runs(has));
+	assert_false(runs(wants));
+	end(w);
+}
+
+/* Three queues on four cards with shares on each. The guaranteed cards are cleared one by one, as few as need be; who went and
+ * comes again does not come before that. */
+static void test_all_that_is_guaranteed_comes_back(void **state)
+{
+	struct world *w = begin(4);
+	struct pod *cards[3];
+	int n = 0;
+
+	(void)state;
+	w->remake = true;
+	for (int i = 0; i < 4; i++)
+		(void)submit(w, i % 2 ? ACME : CRUX, S_SHARE3, 0);
+	rest(w);
+	guarantee(w, CRUX, R_BYTES, 40 * GI);
+	guarantee(w, BOLT, R_CARDS, 3);
+	for (int i = 0; i < 3; i++)
+		cards[i] = submit(w, BOLT, S_CARD, 0);
+	rest(w);
+	for (int i = 0; i < 3; i++)
+		assert_true(runs(cards[i]));
+	for (int i = 0; i < PODS; i++)
+		n += w->pods[i].space == CRUX && runs(&w->pods[i]);
+	assert_int_equal(n, 1);
+	assert_int_equal(w->n.evicts, 3);
+	end(w);
+}
+
+/* A model that is guaranteed by name is cleared of shares; on cards of another model they stay. */
+static void test_model_comes_back_from_shares(void **state)
+{
+	struct world *w = begin(2);
+	struct pod *shares[2], *wants;
+
+	(void)state;
+	w->nodes[0].cards[1].model = 1;
+	world_tell_node(w, 0);
+	guarantee(w, BOLT, R_A100, 1);
+	for (int i = 0; i < 2; i++)
+		shares[i] = submit(w, ACME, S_SHARE3, 0);
+	rest(w);
+	assert_true(runs(shares[0]) && runs(shares[1]));
+	wants = submit(w, BOLT, S_CARD, 0);
+	rest(w);
+	assert_true(runs(wants));
+	assert_int_equal(wants->place.held[0].card, 1);
+	assert_int_equal(w->n.evicts, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(runs(shares[i]), shares[i]->place.held[0].card == 0);
+	end(w);
+}
+
+/* Two queues and one card. In each the one that comes first by priority is beyond a guarantee, in a kind of which nobody is
+ * guaranteed anything, and the other within, in another kind: each could take the card from the one before it, round and round. */
+static void test_no_round_of_kinds(void **state)
+{
+	struct world *w = begin(1);
+
+	(void)state;
+	w->remake = true;
+	keep_apart(w, false);
+	guarantee(w, ACME, R_MIG1, 1);
+	guarantee(w, ACME, R_MIG7, 0);
+	guarantee(w, BOLT, R_CARDS, 1);
+	(void)submit(w, ACME, S_MIG1, 0);
+	rest(w);
+	(void)submit(w, BOLT, S_CARD, 0);
+	(void)submit(w, BOLT, S_SHARE3, 1);
+	(void)submit(w, ACME, S_MIG7, 1);
+	rest(w);
+	assert_true(w->n.evicts <= 2);
+	end(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kind_comes_back_from_any),
+		cmocka_unit_test(test_fair_share_of_one_kind_is_none_of_another),
+		cmocka_unit_test(test_all_that_is_guaranteed_comes_back),
+		cmocka_unit_test(test_model_comes_back_from_shares),
+		cmocka_unit_test(test_no_round_of_kinds),
+	};
+
+	return cmocka_run_group_tests_name("core_kinds", tests, NULL, NULL);
+}
