@@ -8,6 +8,7 @@
 #define VAIN_COST 16 /* of the attempts of one go, then: what is looked for in vain takes milliseconds */
 #define VAIN_MOST 64 /* of a queue, then: after that it is looked at less and less often, down to VAIN_MS */
 #define VAIN_MS 1000
+#define LEAVES 3 /* so often one is looked for that leaves more untouched for who goes */
 #define LATE_MS 300000 /* after its grace a victim should be gone by then */
 #define GRACE_MS 300000 /* an eviction leaves no more */
 
@@ -534,27 +535,27 @@ static void shift_gone(struct rf_core *c, const struct co_work *but, int64_t sig
 	}
 }
 
-/* Can all plans but this work's be carried out, each in its turn? Where models have quotas only on cards that those leave
- * then: the books are as they will be in the meantime. */
+/* Can all plans but this work's be carried out, each in its turn? Where models have quotas, or cards are not lent, only on cards
+ * that those leave then: the books are as they will be in the meantime. */
 static bool all_hold(struct rf_core *c, const struct co_work *but, struct pretence *ret, struct rf_arena *a)
 {
-	bool good = true;
+	bool good = true, shift = c->model_quotas > 0 || (c->plans.n > 0 && rf_queues_keep(c->queues, CO_CARDS, c->now));
 
 	c->planning = c->model_quotas == 0;
-	if (c->model_quotas)
+	if (shift)
 		shift_gone(c, but, 1);
 	for (size_t i = 0; i < c->plans.n; i++) {
 		ret[i] = (struct pretence){ .plan = NULL };
 		if (c->plans.at[i]->work != but)
 			good = pretend(c, c->plans.at[i], a, &ret[i]) && good;
-		if (c->model_quotas && ret[i].good)
+		if (shift && ret[i].good)
 			shift_work(c, ret[i].plan->work, ret[i].at, ret[i].gang.gang.n, 1);
 	}
-	for (size_t i = 0; i < c->plans.n && c->model_quotas; i++) {
+	for (size_t i = 0; i < c->plans.n && shift; i++) {
 		if (ret[i].good)
 			shift_work(c, ret[i].plan->work, ret[i].at, ret[i].gang.gang.n, -1);
 	}
-	if (c->model_quotas)
+	if (shift)
 		shift_gone(c, but, -1);
 	c->planning = false;
 	return good;
@@ -685,6 +686,7 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 			return false;
 		ask.class = rf_wish_class(c->wishes, m->shape->wish, false);
 		ask.may_kept = co_ahead_may(c, w);
+		ask.leave = co_leave(c, w);
 		if (at->node >= c->by_handle.n || c->by_handle.at[at->node] == NULL || !c->by_handle.at[at->node]->there ||
 		    !co_in_domain(c, w, at->node) ||
 		    rf_fleet_take(c->fleet, &ask, at, false, &hold, &err) < 0)
@@ -1061,12 +1063,27 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	return enough;
 }
 
+/* What is to be left untouched for others once all plans are carried out, and this one (NULL: there is none yet): who goes may
+ * have been on what its queue does not lend. */
+static int64_t leave_then(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
+{
+	int64_t leave;
+
+	if (!rf_queues_keep(c->queues, CO_CARDS, c->now))
+		return 0;
+	shift_plans(c, plan, 1);
+	leave = co_leave(c, w);
+	shift_plans(c, plan, -1);
+	return leave;
+}
+
 /* part: the resource of the one model that is left; 0: that does not matter. */
 static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int64_t part, struct co_plan *p)
 {
 	struct rf_evict_world world = world_of(c);
 	struct co_charge joined = { .n = 0 };
 	struct rf_workload *beside[CO_PLANS_MAX];
+	int64_t leave = leave_then(c, w, NULL), more = leave;
 	struct co_gang g;
 
 	/* What is planned for others is theirs in the queues' books, too. */
@@ -1078,10 +1095,20 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int
 	world.joins = joined.ask;
 	world.n_joins = joined.n;
 	world.part = part;
-	if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))
-		return false;
-	g.gang.ctx = &g;
-	return rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan);
+	for (int i = 0; i < LEAVES; i++) {
+		leave = more;
+		if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))
+			return false;
+		for (size_t k = 0; k < g.gang.n; k++)
+			((struct rf_fleet_ask *)(uintptr_t)g.gang.asks)[k].leave = leave;
+		g.gang.ctx = &g;
+		if (!rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan))
+			return false;
+		more = leave_then(c, w, &p->plan);
+		if (more <= leave)
+			return true;
+	}
+	return false;
 }
 
 /* Do the quotas of a model leave it all its cards as things are? */

@@ -39,6 +39,16 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 	return left;
 }
 
+int64_t co_leave(struct rf_core *c, const struct co_work *w)
+{
+	struct rf_workload_view v;
+
+	if (w->w == NULL)
+		return 0;
+	rf_workload_view(w->w, &v);
+	return rf_queues_kept(c->queues, v.queue, CO_CARDS, c->now);
+}
+
 int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m)
 {
 	int64_t cards = 0;
@@ -155,6 +165,7 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
 	struct rf_fleet_ask *asks = rf_arena_array(a, struct rf_fleet_ask, members);
 	const struct co_group *group = w->first->group;
 	uint16_t may_kept = co_ahead_may(c, w);
+	int64_t leave = co_leave(c, w);
 	size_t n = 0;
 
 	*ret = (struct co_gang){ .c = c, .pods = rf_arena_array(a, struct co_pod *, members) };
@@ -163,6 +174,7 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
 		if (!co_ask(c, p->shape, models, &asks[n]))
 			return false;
 		asks[n].may_kept = may_kept;
+		asks[n].leave = leave;
 		ret->moves = ret->moves || rf_wish_moves(p->shape->wish);
 	}
 	/* The class of a wish that moves is only good until the next one's: those are asked for as they come. */
@@ -280,6 +292,7 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool 
 	if (!co_ask(c, p->shape, models, &ask))
 		return false;
 	ask.may_kept = co_ahead_may(c, p->work);
+	ask.leave = co_leave(c, p->work);
 	if (!(hide ? find_hidden(c, p, &ask, &at) : co_find(c, p, &ask, &at)))
 		return false;
 	if (rf_fleet_take(c->fleet, &ask, &at, false, &hold, &err) < 0)
@@ -388,18 +401,18 @@ static enum outcome attempt_each(struct rf_core *c, struct co_work *w, int64_t m
 }
 
 /* Of a pod that is alone: what else decides about a gang is in no version. */
-static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept)
+static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept, int64_t leave)
 {
 	struct rf_fleet_ask ask;
 
-	if (!s->refused || s->models != models || (may_kept & ~s->may_kept) != 0)
+	if (!s->refused || s->models != models || (may_kept & ~s->may_kept) != 0 || leave < s->leave)
 		return false;
 	(void)co_ask(c, s, models, &ask);
 	return s->fleet_version == rf_fleet_version(c->fleet, &ask) &&
 	       s->wish_version == rf_wish_version(c->wishes, s->wish);
 }
 
-static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept)
+static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept, int64_t leave)
 {
 	struct rf_fleet_ask ask;
 
@@ -407,6 +420,7 @@ static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models,
 	s->refused = true;
 	s->models = models;
 	s->may_kept = may_kept;
+	s->leave = leave;
 	s->fleet_version = rf_fleet_version(c->fleet, &ask);
 	s->wish_version = rf_wish_version(c->wishes, s->wish);
 }
@@ -417,16 +431,17 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	uint64_t models = co_models_left(c, w, w->first);
 	bool alone = w->first->group == NULL;
 	uint16_t may_kept = co_ahead_may(c, w);
+	int64_t leave = co_leave(c, w);
 	enum outcome o;
 
 	co_plan_inherit(c, w);
-	if (alone && still_refused(c, s, models, may_kept))
+	if (alone && still_refused(c, s, models, may_kept, leave))
 		return false;
 	o = attempt_each(c, w, members, models);
 	if (o != STARTED) {
 		/* quotas and plans are in no version either */
 		if (alone && o == NO_PLACE && c->plans.n == 0)
-			note_refused(c, s, models, may_kept);
+			note_refused(c, s, models, may_kept, leave);
 		return false;
 	}
 	if (c->let_past)

@@ -152,6 +152,7 @@ struct co_shape {
 	bool refused;
 	uint64_t fleet_version, wish_version, models;
 	uint16_t may_kept, why_kept;
+	int64_t leave, why_leave; /* see co_leave */
 	/* Why it does not fit, in words, as of these versions. */
 	char *why;
 	/* No plan was found for such, as of these news. */
@@ -312,6 +313,7 @@ struct co_group {
 struct co_seats {
 	uint64_t fleet, wish, quotas;
 	size_t have;
+	int64_t leave;
 	uint16_t may_kept;
 	bool known;
 	bool domains;  /* some node has the label of its topology */
@@ -604,6 +606,8 @@ struct co_gang {
 };
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
+/* So many cards others do not lend it, and use for nothing: it leaves them untouched, whatever it asks for of cards. */
+int64_t co_leave(struct rf_core *c, const struct co_work *w);
 int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m); /* whole ones */
 int64_t co_model_room(struct rf_core *c, const struct co_work *w, size_t model);
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p);

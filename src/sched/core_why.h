@@ -29,6 +29,7 @@ struct rf_str co_why_quota(struct co_words *w, const struct rf_why *y, const cha
 struct co_lack {
 	const char *resource, *help;
 	int64_t need, have;
+	bool unlent; /* there are enough, and they are not lent to it */
 };
 struct co_lack co_find_lack(struct co_words *w, const struct co_form *f, const struct rf_fleet_ask *ask,
 			    const struct rf_fleet_most *m, const char *help);

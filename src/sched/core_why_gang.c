@@ -61,11 +61,13 @@ const struct co_seats *co_seats_of(struct co_words *w, struct co_work *work)
 	struct rf_fleet_ask ask;
 
 	(void)co_ask(c, s, ~UINT64_C(0), &ask);
+	ask.leave = now.leave = co_leave(c, work);
 	now.fleet = work->alike ? rf_fleet_version(c->fleet, &ask) : c->ticks;
 	now.wish = work->alike ? rf_wish_version(c->wishes, s->wish) : 0;
 	now.may_kept = co_ahead_may(c, work);
 	if (work->seats.known && (int64_t)work->seats.have < RF_MAX(work->min, 1) && work->seats.fleet == now.fleet &&
-	    work->seats.wish == now.wish && work->seats.quotas == now.quotas && work->seats.may_kept == now.may_kept)
+	    work->seats.wish == now.wish && work->seats.quotas == now.quotas && work->seats.may_kept == now.may_kept &&
+	    work->seats.leave == now.leave)
 		return &work->seats;
 	count_gang(w, work, &now);
 	c->looked += c->by_handle.n / 4 + 4 * (size_t)RF_MAX(work->min, 1);

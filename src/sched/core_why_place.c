@@ -31,6 +31,7 @@ static const struct fault {
 	[RF_FLEET_TAKEN] = { "whose cards are taken", "wait until a pod has ended or ask for less" },
 	[RF_FLEET_APART] = { "with cards enough, but not on one NVLink island", "wait until a pod has ended, ask for fewer or do without NVLink" },
 	[RF_FLEET_KEPT] = { "kept for a large gang that waits longer", "set a shorter run limit or wait" },
+	[RF_FLEET_UNLENT] = { "whose free cards are guaranteed to others who do not lend them", "wait or have the guarantee raised" },
 	[RF_FLEET_NO_MODEL] = { "without cards of a model that will do", "ask for another model or wait" },
 	[RF_FLEET_TOO_SMALL] = { "too small even when empty", "ask for less per pod" },
 	[RF_FLEET_UNJOINED] = { "whose NVLink islands are too small even when empty", "ask for fewer or do without NVLink" },
@@ -87,6 +88,16 @@ struct co_lack co_find_lack(struct co_words *w, const struct co_form *f, const s
 	return (struct co_lack){ "nodes", help, 1, 0 };
 }
 
+/* Cards that it would touch first. */
+static struct co_lack find_unlent(const struct rf_core *c, const struct rf_fleet_ask *ask)
+{
+	struct co_lack l = { "cards", fleet_words[RF_FLEET_UNLENT].help, 0, RF_MAX(rf_fleet_untouched(c->fleet) - ask->leave, 0), true };
+
+	for (unsigned i = 0; i < ask->n_parts; i++)
+		l.need += ask->parts[i].n;
+	return l;
+}
+
 /* "2 MIG slices 1g.10gb", or of several profiles "3 MIG slices (2 of 1g.10gb, 1 of 2g.20gb)". */
 static const char *slices_of(struct co_words *w, const struct co_form *f)
 {
@@ -118,6 +129,8 @@ static const char *slices_of(struct co_words *w, const struct co_form *f)
 
 struct rf_str co_headline(struct co_words *w, const struct co_form *f, const struct co_lack *l)
 {
+	if (l->unlent)
+		return rf_arena_printf(w->a, "needs %" PRId64 " card%s that nobody is on; %" PRId64 " more may be used without those that are guaranteed to others who do not lend them", l->need, l->need == 1 ? "" : "s", l->have);
 	if (strcmp(l->resource, "cards") == 0 && f->one_island && l->need > 1)
 		return rf_arena_printf(w->a, "needs %" PRId64 " whole cards on one NVLink island; the most any allowed node has free on one is %" PRId64, l->need, l->have);
 	if (strcmp(l->resource, "cards") == 0)
@@ -334,6 +347,7 @@ static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t mod
 	limited = f->cards > 0 && (f->mask & ~models) != 0;
 	ask.class = rf_wish_why(c->wishes, s->wish, counts.wish);
 	ask.may_kept = s->why_kept;
+	ask.leave = s->why_leave;
 	if (rf_wish_moves(s->wish))
 		c->looked += c->by_handle.n / 16; /* these are looked at only briefly */
 	rf_fleet_most(c->fleet, &ask, &most);
@@ -346,13 +360,15 @@ static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t mod
 				"cluster", "wait");
 	help = help_for(f, &counts, limited);
 	lack = (struct co_lack){ "nodes", help != NULL ? help : "start a node with GPUs", 1, 0 };
-	if (most.nodes > 0)
+	if (counts.fleet[RF_FLEET_UNLENT] > 0)
+		lack = find_unlent(c, &ask);
+	else if (most.nodes > 0)
 		lack = co_find_lack(w, f, &ask, &most, lack.help);
 	else if (lack.help == wish_words[RF_WISH_RESOURCE].help)
 		find_short(w, p, &lack);
 	if (!w->mute)
 		text = list_nodes(w, p, &ask, &counts, limited, most.nodes > 0 ? co_headline(w, f, &lack) : RF_LIT("no node will do"));
-	return co_line(w, text, lack.resource, most.nodes > 0 ? "node" : "cluster", lack.need, RF_MAX(lack.have, 0), lack.help);
+	return co_line(w, text, lack.resource, most.nodes > 0 && !lack.unlent ? "node" : "cluster", lack.need, RF_MAX(lack.have, 0), lack.help);
 }
 
 /* Worked out once for all who ask the same, and again only when something changed; what quotas say is in no version. False: no
@@ -362,6 +378,7 @@ bool co_why_refresh(struct co_words *w, struct co_pod *p, uint64_t models)
 	struct co_shape *s = p->shape;
 	uint64_t fleet, wish, looks = rf_fleet_looks(w->c->fleet), number = w->number;
 	uint16_t may_kept = co_ahead_may(w->c, p->work);
+	int64_t leave = co_leave(w->c, p->work);
 	struct rf_fleet_ask ask;
 	struct rf_str text;
 
@@ -370,13 +387,15 @@ bool co_why_refresh(struct co_words *w, struct co_pod *p, uint64_t models)
 		s->why_number = 0;
 		return false;
 	}
+	ask.leave = leave;
 	fleet = rf_fleet_version(w->c->fleet, &ask);
 	wish = rf_wish_version(w->c->wishes, s->wish);
 	/* versions tell of what got better: not that the room there is has been taken */
 	if (s->why_number != 0 && !s->why_fits && s->why_fleet == fleet && s->why_wish == wish && s->why_models == models &&
-	    s->why_kept == may_kept && (s->why != NULL || w->mute))
+	    s->why_kept == may_kept && s->why_leave == leave && (s->why != NULL || w->mute))
 		return true;
 	s->why_kept = may_kept;
+	s->why_leave = leave;
 	text = fill_why(w, p, models);
 	free(s->why);
 	s->why = w->mute ? NULL : co_dup(text);

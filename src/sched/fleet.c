@@ -210,16 +210,33 @@ void fl_card_changed(struct rf_fleet *f, struct card *c)
 	c->hosts = fl_hosts(f, c, &c->load);
 }
 
+static uint8_t count_untouched(const struct node *n)
+{
+	uint8_t count = 0;
+
+	for (unsigned i = 0; i < n->n_cards; i++)
+		count += n->there && n->cards[i].there && fl_opens(&n->cards[i], &n->cards[i].load);
+	return count;
+}
+
 void fl_node_changed(struct rf_fleet *f, uint32_t node)
 {
 	struct node *n = &f->nodes.at[node];
 
+	f->untouched -= n->untouched;
+	n->untouched = count_untouched(n);
+	f->untouched += n->untouched;
 	n->scored = 0;
 	n->sign = 0;
 	for (unsigned i = 0; i < n->n_levels; i++)
 		set_levels(f, node, &n->levels[i], fl_levels(f, n, n->levels[i].model));
 	fl_left_changed(f, node);
 	fl_lanes_changed(f->lanes, node);
+}
+
+int64_t rf_fleet_untouched(const struct rf_fleet *f)
+{
+	return f->untouched;
 }
 
 void fl_set_there(struct rf_fleet *f, uint32_t node)

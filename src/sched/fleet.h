@@ -122,6 +122,8 @@ struct rf_fleet_ask {
 	bool no_pod; /* of a take: cards that a pod left behind, and no pod */
 	bool somewhere; /* of a take: it also has cards there of which nobody knows which they are */
 	uint16_t may_kept; /* also on nodes that are kept for these */
+	/* What it touches first leaves so many cards of the fleet untouched (rf_fleet_untouched): they are not lent to it. */
+	int64_t leave;
 	enum rf_fleet_policy policy;
 	uint8_t n_parts; /* 0: no cards */
 	struct rf_fleet_part parts[RF_FLEET_PARTS_MAX];
@@ -165,6 +167,8 @@ struct rf_fleet_left {
 	} beside; /* of nodes that have an untouched card */
 };
 struct rf_fleet_left rf_fleet_left(const struct rf_fleet *f);
+/* Cards of nodes that are there of which nobody holds anything, well or not, cordoned or not; without those in MIG mode. */
+int64_t rf_fleet_untouched(const struct rf_fleet *f);
 uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below */
 /* False: whoever goes, never there (class, cordon, size and models of the node). */
 bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
@@ -193,6 +197,7 @@ enum rf_fleet_unfit {
 	RF_FLEET_TAKEN,	    /* room enough on no card, or on too few */
 	RF_FLEET_APART,	    /* enough cards, but not on one NVLink island */
 	RF_FLEET_KEPT,	    /* it would fit, and the node is kept for others */
+	RF_FLEET_UNLENT,    /* it would fit, and has to leave its cards untouched */
 	RF_FLEET_NO_MODEL,  /* from here on: not even if the node were empty. No card of these models */
 	RF_FLEET_TOO_SMALL,
 	RF_FLEET_UNJOINED, /* enough cards, and no NVLink island with so many */

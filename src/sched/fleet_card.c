@@ -101,6 +101,15 @@ int32_t fl_load_free(const struct card *c, const struct load *l)
 	return (int32_t)RF_MAX(left, 0);
 }
 
+unsigned fl_may_open(const struct rf_fleet *f, const struct rf_fleet_ask *ask)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ask->n_parts; i++)
+		n += ask->parts[i].n;
+	return ask->leave == 0 ? n : (unsigned)RF_MAX(RF_MIN(f->untouched - ask->leave, (int64_t)n), 0);
+}
+
 /* --- who may be where ------------------------------------------------------------------------- */
 
 static bool may_share(const struct rf_fleet_owner *o)

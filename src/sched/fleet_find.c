@@ -21,6 +21,7 @@ struct lane_key {
 	uint64_t models, may_kept;
 	uint32_t class, trust, tenant; /* tenant 0: a stranger */
 	uint8_t level, system, policy, n_parts;
+	uint64_t opens;
 	struct {
 		int64_t bytes;
 		uint16_t milli;
@@ -116,7 +117,7 @@ static bool is_personal(const struct rf_fleet_ask *ask)
 	return false;
 }
 
-static size_t make_key(const struct rf_fleet_ask *ask, uint32_t tenant, struct lane_key *k)
+static size_t make_key(const struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t tenant, struct lane_key *k)
 {
 	size_t size = offsetof(struct lane_key, parts) + ask->n_parts * sizeof(k->parts[0]);
 
@@ -132,6 +133,7 @@ static size_t make_key(const struct rf_fleet_ask *ask, uint32_t tenant, struct l
 	k->system = ask->owner.system;
 	k->policy = (uint8_t)ask->policy;
 	k->n_parts = ask->n_parts;
+	k->opens = fl_may_open(f, ask);
 	for (unsigned i = 0; i < ask->n_parts; i++) {
 		const struct rf_fleet_part *p = &ask->parts[i];
 
@@ -322,7 +324,7 @@ static struct lane *lane_for(struct rf_fleet *f, const struct rf_fleet_ask *ask,
 {
 	struct lanes *all = f->lanes;
 	struct lane_key key RF_UNINITIALIZED;
-	size_t size = make_key(ask, tenant, &key);
+	size_t size = make_key(f, ask, tenant, &key);
 	uint64_t hash = hash_key(&key, size);
 	struct lane *l = all->buckets[hash % BUCKETS];
 

@@ -201,6 +201,7 @@ static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask
 	struct load loads[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
 	const struct node *n = &f->nodes.at[at->node];
 	uint64_t closed = force ? 0 : fl_closed(f, n, &ask->owner);
+	unsigned opened = 0;
 
 	for (unsigned i = 0; i < n->n_cards; i++)
 		loads[i] = n->cards[i].load;
@@ -215,8 +216,11 @@ static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask
 			return unfit(err, at, "a card belongs together with one that somebody is on who may not be met");
 		if (!force && (!same_as_part(ask, g) || !allowed(f, ask, &n->cards[g->card], &loads[g->card], g)))
 			return unfit(err, at, "a card does not fit what was asked");
+		opened += fl_opens(&n->cards[g->card], &loads[g->card]);
 		fl_load_add(f, &n->cards[g->card], &loads[g->card], g);
 	}
+	if (!force && opened > fl_may_open(f, ask))
+		return unfit(err, at, "so many cards are not lent to the owner");
 	return force || complete(n, ask, at) ? 0 : unfit(err, at, "not everything that was asked for is there");
 }
 

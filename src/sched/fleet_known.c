@@ -28,7 +28,7 @@ struct block {
 };
 
 struct kind {
-	struct rf_fleet_ask ask; /* without CPU, memory, class and keeps */
+	struct rf_fleet_ask ask; /* without CPU, memory, class, keeps and what is to be left untouched */
 	uint64_t hash, used, seen;
 	size_t n; /* nodes */
 	struct row *rows;
@@ -240,6 +240,7 @@ static struct kind *kind_for(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 		k->ask.cpu_milli = k->ask.memory = 0;
 		k->ask.class = 0;
 		k->ask.may_kept = EVERY;
+		k->ask.leave = 0;
 		k->hash = hash;
 		k->n = SIZE_MAX; /* nothing is known */
 	}
@@ -307,6 +308,15 @@ static void count_block(const struct kind *k, size_t word, uint64_t bits, const 
 		ret[said(v)] += (uint32_t)__builtin_popcountll(b->of[v] & bits);
 }
 
+/* Who asks why found no place: where it would fit it must not touch as many cards as it would. */
+static bool is_unlent(const struct rf_fleet *f, const struct rf_fleet_ask *ask)
+{
+	struct rf_fleet_ask any = *ask;
+
+	any.leave = 0;
+	return fl_may_open(f, ask) < fl_may_open(f, &any);
+}
+
 void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS])
 {
 	const struct kind *k = kind_for(f, ask);
@@ -318,6 +328,10 @@ void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t r
 		ret[RF_FLEET_NOT_IN_CLASS] += (uint32_t)__builtin_popcountll(k->blocks[w].there & ~bits);
 		if (bits != 0)
 			count_block(k, w, bits, ask, ret);
+	}
+	if (is_unlent(f, ask)) {
+		ret[RF_FLEET_UNLENT] = ret[RF_FLEET_FITS];
+		ret[RF_FLEET_FITS] = 0;
 	}
 }
 

@@ -11,6 +11,7 @@ struct trial {
 	const struct rf_fleet_ask *ask;
 	bool stranger;
 	uint64_t closed; /* cards, by who is on others of their group */
+	unsigned opens;	 /* so many it may touch first */
 };
 
 static bool is_closed(const struct trial *t, const struct card *c)
@@ -156,7 +157,7 @@ static uint64_t whole_cards(const struct trial *t, unsigned part, const struct l
 static int64_t place_whole(const struct trial *t, struct rf_fleet_place *ret)
 {
 	struct touched touched[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
-	uint64_t cards = whole_cards(t, 0, NULL);
+	uint64_t cards = t->ask->parts[0].n <= t->opens ? whole_cards(t, 0, NULL) : 0;
 	size_t n = 0;
 
 	if (cards == 0)
@@ -208,7 +209,8 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 		struct rf_fleet_grant g = grant_of(p, 0, i, 0);
 		int64_t score;
 
-		if (!usable(t, &t->n->cards[i], &t->n->cards[i].load, &need) || seen_before(t->n, i, tried))
+		if (!usable(t, &t->n->cards[i], &t->n->cards[i].load, &need) || seen_before(t->n, i, tried) ||
+		    (t->opens == 0 && fl_opens(&t->n->cards[i], &t->n->cards[i].load)))
 			continue;
 		tried |= (uint64_t)1 << i;
 		score = try_on(t, &g);
@@ -256,7 +258,8 @@ static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 	for (unsigned i = 0; i < t->n->n_cards; i++) {
 		const struct card *c = &t->n->cards[i];
 
-		if (!usable(t, c, &c->load, &need) || (!c->dirty && seen_before(t->n, i, tried)))
+		if (!usable(t, c, &c->load, &need) || (!c->dirty && seen_before(t->n, i, tried)) ||
+		    (t->opens == 0 && fl_opens(c, &c->load)))
 			continue;
 		if (!c->dirty)
 			tried |= (uint64_t)1 << i;
@@ -293,6 +296,7 @@ struct search {
 	size_t n_items;
 	struct rf_fleet_grant grants[RF_FLEET_CARDS_MAX];
 	size_t n;
+	unsigned opened;
 	int steps;
 };
 
@@ -329,7 +333,8 @@ static bool place_wholes(struct search *s)
 	int part;
 
 	while ((part = next_whole(s, done)) >= 0) {
-		uint64_t cards = whole_cards(s->t, (unsigned)part, s->loads);
+		bool may = s->opened + (s->n - had) + s->t->ask->parts[part].n <= s->t->opens;
+		uint64_t cards = may ? whole_cards(s->t, (unsigned)part, s->loads) : 0;
 
 		FL_EACH_BIT (i, cards) {
 			s->grants[s->n] = grant_of(&s->t->ask->parts[part], (unsigned)part, i, 0);
@@ -355,15 +360,20 @@ static bool place_item_on(struct search *s, size_t i, unsigned card, unsigned st
 	struct rf_fleet_grant g = grant_of(p, part, card, start);
 	struct load before = s->loads[card];
 	uint64_t on = s->on[part];
+	bool opens = fl_opens(c, &before);
 
+	if (opens && s->opened == s->t->opens)
+		return false;
 	if (p->kind == RF_FLEET_SLICE &&
 	    !fl_clean(c, &s->t->ask->owner, fl_mask(s->t->f, c, &g), s->t->stranger))
 		return false;
 	fl_load_add(s->t->f, c, &s->loads[card], &g);
 	s->on[part] |= (uint64_t)1 << card;
 	s->grants[s->n++] = g;
+	s->opened += opens;
 	if (place_items(s, i + 1))
 		return true;
+	s->opened -= opens;
 	s->n--;
 	s->on[part] = on;
 	s->loads[card] = before;
@@ -452,6 +462,7 @@ static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 
 	s.t = t;
 	s.n = s.n_items = 0;
+	s.opened = 0;
 	s.steps = 0;
 	memset(s.on, 0, sizeof(s.on));
 	for (unsigned i = 0; i < t->n->n_cards; i++)
@@ -528,6 +539,7 @@ int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *a
 	if ((t.n->models & fl_models(ask)) == 0)
 		return NEVER;
 	t.closed = fl_closed(f, t.n, &ask->owner);
+	t.opens = fl_may_open(f, ask);
 	if (ask->n_parts > 1)
 		return place_parts(&t, ret);
 	if (ask->parts[0].kind == RF_FLEET_WHOLE)

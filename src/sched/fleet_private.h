@@ -74,6 +74,7 @@ struct node {
 	struct card *cards;
 	struct levels *levels;
 	uint64_t models; /* of cards that are there */
+	uint8_t untouched; /* see rf_fleet_untouched */
 	uint64_t barred; /* cards of which somebody has the NUMA node or the island for itself */
 	uint64_t sign;	 /* of all that decides a score; 0: not known */
 	struct guests guests;
@@ -163,6 +164,7 @@ struct rf_fleet {
 	uint64_t present; /* models with an index */
 	struct rf_fleet_left *left; /* [1] is the most of all; nodes begin at 64 * words */
 	uint64_t version; /* for requests without cards */
+	int64_t untouched;
 
 	RF_VEC(struct hold) holds;
 	RF_VEC(uint32_t) unused_holds;
@@ -301,6 +303,13 @@ static inline bool fl_untouched(const struct load *l)
 {
 	return l->n_whole == 0 && l->n_share == 0 && l->n_slice == 0;
 }
+/* Does who comes onto it touch it first? In MIG mode it is for slices only, and nobody's to leave. */
+static inline bool fl_opens(const struct card *c, const struct load *l)
+{
+	return fl_untouched(l) && !c->v.sliced;
+}
+/* So many cards the request may touch first; no more than it has parts. */
+unsigned fl_may_open(const struct rf_fleet *f, const struct rf_fleet_ask *ask);
 /* May this owner use the card in this way, room and dirt aside? */
 bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind);
 /* Is there nothing of others in these eighths? stranger: nor of its own. */

@@ -130,6 +130,13 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 		if (fl_place(f, node, &any, false, NULL) != NEVER)
 			return RF_FLEET_KEPT;
 	}
+	if (ask->leave > 0) {
+		struct rf_fleet_ask any = *ask;
+
+		any.leave = 0;
+		if (fl_place(f, node, &any, false, NULL) != NEVER)
+			return RF_FLEET_UNLENT;
+	}
 	if (ask->n_parts > 0 && (n->models & fl_models(ask)) == 0)
 		return RF_FLEET_NO_MODEL;
 	if (ask->cpu_milli > n->cpu || ask->memory > n->memory || n->pods == 0)
@@ -302,15 +309,22 @@ static bool audit_node(const struct rf_fleet *f, uint32_t node)
 bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
 {
 	size_t live = 0, listed = 0;
+	int64_t untouched = 0;
 
 	for (size_t i = 0; i < f->holds.n; i++)
 		live += f->holds.at[i].live;
 	for (uint32_t i = 0; i < f->nodes.n; i++) {
+		for (unsigned k = 0; f->nodes.at[i].there && k < f->nodes.at[i].n_cards; k++)
+			untouched += f->nodes.at[i].cards[k].there && fl_opens(&f->nodes.at[i].cards[k], &f->nodes.at[i].cards[k].load);
 		if (!audit_node(f, i)) {
 			rf_fail(err, RF_INTERNAL, "the books of node %u are wrong", i);
 			return false;
 		}
 		listed += f->nodes.at[i].n_holds;
+	}
+	if (f->untouched != untouched) {
+		rf_fail(err, RF_INTERNAL, "%lld cards are said to be untouched, %lld are", (long long)f->untouched, (long long)untouched);
+		return false;
 	}
 	if (!fl_audit_left(f)) {
 		rf_fail(err, RF_INTERNAL, "what the best machine has left is wrong");

@@ -57,7 +57,8 @@ bool rf_gang_alike(const struct rf_fleet_ask *a, const struct rf_fleet_ask *b)
 	if (a->owner.tenant != b->owner.tenant || a->owner.trust != b->owner.trust ||
 	    a->owner.level != b->owner.level || a->owner.system != b->owner.system ||
 	    a->cpu_milli != b->cpu_milli || a->memory != b->memory || a->models != b->models ||
-	    a->class != b->class || a->policy != b->policy || a->may_kept != b->may_kept || a->n_parts != b->n_parts)
+	    a->class != b->class || a->policy != b->policy || a->may_kept != b->may_kept || a->leave != b->leave ||
+	    a->n_parts != b->n_parts)
 		return false;
 	for (unsigned i = 0; i < a->n_parts; i++)
 		if (!same_part(&a->parts[i], &b->parts[i]))

@@ -187,6 +187,10 @@ int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct
 /* So much more of a resource may be charged to this leaf now, or in all to the queues above it. */
 int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, bool preemptible,
 		       int64_t now);
+/* So much of it is idle and not lent to this leaf: queues beside its path keep it for themselves. */
+int64_t rf_queues_kept(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, int64_t now);
+/* Does any queue keep some of it, idle or not? */
+bool rf_queues_keep(struct rf_queues *qs, int64_t resource, int64_t now);
 /* So much of it nobody uses, whoever may have it. */
 int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now);
 /* It could not be placed. Its shape rests in its queue until one of these resources changes; bit i

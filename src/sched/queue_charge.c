@@ -122,6 +122,36 @@ int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *leaf, int64_
 	return room;
 }
 
+/* What a queue has for itself beyond what is used or kept below it. */
+static int64_t idle(const struct rf_queue *q, size_t r)
+{
+	return q->v[RF_V_FOOT][r] - (rf_queue_is_leaf(q) ? q->v[RF_V_USED][r] : q->v[RF_V_BELOW][r]);
+}
+
+int64_t rf_queues_kept(struct rf_queues *qs, const struct rf_queue *leaf, int64_t resource, int64_t now)
+{
+	size_t r = (size_t)resource;
+	int64_t kept;
+
+	rf_assert(r < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	kept = qs->root->v[RF_V_BELOW][r] - qs->root->v[RF_V_USED][r];
+	for (const struct rf_queue *q = leaf; q->parent != NULL; q = q->parent)
+		kept -= idle(q, r);
+	return kept;
+}
+
+bool rf_queues_keep(struct rf_queues *qs, int64_t resource, int64_t now)
+{
+	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	for (size_t i = 0; i < qs->order.n; i++) {
+		if (qs->order.at[i]->v[RF_V_LOCAL][resource] > 0)
+			return true;
+	}
+	return false;
+}
+
 int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now)
 {
 	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);

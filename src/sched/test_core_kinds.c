@@ -12,12 +12,13 @@ static const struct kind {
 	int64_t amount;
 } kinds[] = { { S_CARD, R_CARDS, 1 }, { S_SHARE3, R_BYTES, 40 * GI }, { S_MIG3, R_MIG3, 1 } };
 
-static struct world *begin_with(int cards, enum rf_reclaim reclaim)
+static struct world *begin_with(int cards, enum rf_reclaim reclaim, enum rf_fleet_policy policy)
 {
 	struct rf_core_config c;
 
 	rf_core_config_default(&c);
 	c.reclaim = reclaim;
+	c.policy = policy;
 	world_bare(&world, &c);
 	world_add_node(&world, 0, cards);
 	return &world;
@@ -25,7 +26,7 @@ static struct world *begin_with(int cards, enum rf_reclaim reclaim)
 
 static struct world *begin(int cards)
 {
-	return begin_with(cards, RF_RECLAIM_GUARANTEE);
+	return begin_with(cards, RF_RECLAIM_GUARANTEE, RF_FLEET_FRAG);
 }
 
 static void end(struct world *w)
@@ -109,7 +110,7 @@ static void test_kind_comes_back_from_any(void **state)
 /* Beyond what it is guaranteed nobody has a claim on another kind, also not on a fair share of its own. */
 static void test_fair_share_of_one_kind_is_none_of_another(void **state)
 {
-	struct world *w = begin_with(1, RF_RECLAIM_FAIR);
+	struct world *w = begin_with(1, RF_RECLAIM_FAIR, RF_FLEET_FRAG);
 	struct pod *has, *wants;
 
 	(void)state;
@@ -195,6 +196,98 @@ static void test_no_round_of_kinds(void **state)
 	end(w);
 }
 
+/* --- lending ---------------------------------------------------------------------------------- */
+
+/* Cards that are guaranteed, of which so many are for others while nobody uses them. */
+static void lend(struct world *w, int queue, int64_t cards, int64_t lending)
+{
+	guarantee(w, queue, R_CARDS, cards);
+	w->queues[queue].quotas[R_CARDS].lending = lending;
+	world_tell_queue(w, queue);
+}
+
+/* Of whatever kind: on a card that a queue lends to nobody only its own work starts, and beside that. */
+static void test_unlent_card_is_left(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < RF_COUNT(kinds); k++) {
+		struct world *w = begin(2);
+		struct pod *first, *second, *own;
+
+		guarantee(w, ACME, kinds[k].r, 0);
+		lend(w, BOLT, 1, 0);
+		first = submit(w, ACME, kinds[k].shape, 0);
+		rest(w);
+		assert_true(runs(first));
+		second = submit(w, ACME, S_CARD, 0);
+		rest(w);
+		assert_false(runs(second));
+		assert_non_null(strstr(second->why, kinds[k].r == R_CARDS ? "not kept by those whom it is guaranteed to" :
+									    "guaranteed to others who do not lend them"));
+		own = submit(w, BOLT, S_CARD, 0);
+		rest(w);
+		assert_true(runs(own) && runs(first));
+		assert_int_equal(w->n.evicts, 0);
+		end(w);
+	}
+}
+
+/* What is held already may be shared further, and no other card is touched, although shares are to be spread. One that is lent
+ * is. */
+static void test_unlent_card_is_left_beside_shares(void **state)
+{
+	struct world *w = begin_with(3, RF_RECLAIM_GUARANTEE, RF_FLEET_SPREAD);
+	struct pod *p[5];
+
+	(void)state;
+	lend(w, BOLT, 2, 0);
+	for (int i = 0; i < 5; i++)
+		p[i] = submit(w, ACME, S_SHARE2, 0);
+	rest(w);
+	for (int i = 0; i < 4; i++)
+		assert_true(runs(p[i]) && p[i]->place.held[0].card == p[0]->place.held[0].card);
+	assert_false(runs(p[4]));
+	lend(w, BOLT, 2, 1);
+	rest(w);
+	assert_true(runs(p[4]));
+	end(w);
+}
+
+/* Two cards are kept, and shares of one who lends nothing either are on the third. Who is guaranteed it has it back, and not one
+ * of the others, which are free. */
+static void test_plan_leaves_unlent_cards(void **state)
+{
+	struct world *w = begin(3);
+	struct pod *has, *wants;
+
+	(void)state;
+	has = submit(w, ACME, S_SHARE3, 0);
+	rest(w);
+	assert_true(runs(has));
+	lend(w, BOLT, 2, 0);
+	guarantee(w, CRUX, R_CARDS, 1);
+	wants = submit(w, CRUX, S_CARD, 0);
+	rest(w);
+	assert_true(runs(wants));
+	assert_false(runs(has));
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
+/* Its own shares may be on what it keeps. */
+static void test_own_share_on_an_unlent_card(void **state)
+{
+	struct world *w = begin(1);
+	struct pod *p;
+
+	(void)state;
+	lend(w, ACME, 1, 0);
+	p = submit(w, ACME, S_SHARE1, 0);
+	rest(w);
+	assert_true(runs(p));
+	end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +296,10 @@ int main(void)
 		cmocka_unit_test(test_all_that_is_guaranteed_comes_back),
 		cmocka_unit_test(test_model_comes_back_from_shares),
 		cmocka_unit_test(test_no_round_of_kinds),
+		cmocka_unit_test(test_unlent_card_is_left),
+		cmocka_unit_test(test_unlent_card_is_left_beside_shares),
+		cmocka_unit_test(test_plan_leaves_unlent_cards),
+		cmocka_unit_test(test_own_share_on_an_unlent_card),
 	};
 
 	return cmocka_run_group_tests_name("core_kinds", tests, NULL, NULL);

@@ -651,6 +651,66 @@ static bool is_kept(const struct world *w, const struct pod *p, int upto, enum r
 	return false;
 }
 
+/* Whole cards, by what is held: also what was left behind and is still to be scrubbed. */
+static int64_t cards_of(const struct world *w, int queue)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < PODS; i++) {
+		const struct pod *p = &w->pods[i];
+		int leaf = charged_to(w, p);
+
+		for (int k = 0; ref_holds(p) && leaf != NOBODY && is_below(w, leaf, queue) && k < p->place.n; k++)
+			n += p->place.held[k].whole;
+	}
+	return n;
+}
+
+/* Cards that a queue keeps and does not use, beyond what is used or kept below it. */
+static int64_t keeps_idle(const struct world *w, int q, int64_t *ret_foot)
+{
+	const struct quota *o = &w->queues[q].quotas[R_CARDS];
+	int64_t uses = q < LEAVES ? cards_of(w, q) : 0, local = 0, foot;
+
+	for (int i = 0; q >= LEAVES && i < LEAVES; i++) {
+		if (!holds_at_all(w, i) || up(w, i) != q)
+			continue;
+		(void)keeps_idle(w, i, &foot);
+		uses += foot;
+	}
+	if (w->queues[q].exists && o->given && o->lending >= 0)
+		local = RF_MAX(ref_guaranteed_now(w, q, R_CARDS) - o->lending, 0);
+	*ret_foot = RF_MAX(uses, local);
+	return *ret_foot - uses;
+}
+
+/* I4: what others do not lend and do not use is left untouched by work of every kind, unless it touches nothing first. */
+static bool lent(struct world *w, const struct pod *p, const struct place *at)
+{
+	int64_t kept = 0, untouched = 0, foot;
+	bool opens = false;
+
+	for (int q = 0; q < QUEUES; q++)
+		kept += holds_at_all(w, q) && !is_below(w, ref_leaf(w, p), q) ? keeps_idle(w, q, &foot) : 0;
+	for (int n = 0; n < NODES && kept > 0; n++) {
+		struct load loads[CARDS];
+
+		(void)node_loads(w, n, NULL, loads);
+		for (int k = 0; w->nodes[n].exists && k < w->nodes[n].n_cards; k++) {
+			bool used = false, free = !w->nodes[n].cards[k].sliced && loads[k].whole + loads[k].share + loads[k].slice == 0;
+
+			for (int i = 0; i < at->n; i++)
+				used |= at->node == n && at->held[i].card == k;
+			opens |= used && free;
+			untouched += free && !used;
+		}
+	}
+	w->n.checked_lent += kept > 0 && opens;
+	CHECK(w, !opens || untouched >= kept, "I4 %s (%s) leaves %" PRId64 " cards untouched, and others keep %" PRId64, p->uid,
+	      shapes[p->shape].name, untouched, kept);
+	return true;
+}
+
 /* Every resource on every level, with this placement (NULL: by what it asks). */
 bool ref_quota_at(const struct world *w, const struct pod *p, const struct place *at, const bool gone[PODS], char *why,
 		       size_t why_n)
@@ -842,6 +902,14 @@ bool ref_wishes(struct world *w, const int *pods, size_t n)
 	return true;
 }
 
+static bool untold(const struct world *w)
+{
+	for (int i = 0; i < PODS; i++)
+		if (w->pods[i].dirty || w->pods[i].claim_dirty)
+			return true;
+	return false;
+}
+
 bool ref_bind(struct world *w, const struct rf_core_decision *d, int i, const struct place *at)
 {
 	const struct pod *p = &w->pods[i];
@@ -871,6 +939,8 @@ bool ref_bind(struct world *w, const struct rf_core_decision *d, int i, const st
 	why = node_full(w, p, at->node, NULL);
 	CHECK(w, why == NULL, "I1 %s on node-%d: no %s", p->uid, at->node, why);
 	CHECK(w, ref_quota_at(w, p, at, NULL, text, sizeof(text)), "%s: %s", text, p->uid);
+	if (!untold(w) && !lent(w, p, at))
+		return false;
 	w->n.racked += level_of(w, p->space) == RF_ISOLATION_RACK;
 	return zone_kept(w, p, at->node);
 }
@@ -976,14 +1046,6 @@ static bool budget_open(const struct world *w, const struct pod *p)
 	for (int i = 0; i < w->n_writes; i++)
 		left -= w->writes[i].kind == W_EVICT && w->pods[w->writes[i].pod].space == p->space && w->pods[w->writes[i].pod].budget == 1;
 	return left > 0;
-}
-
-static bool untold(const struct world *w)
-{
-	for (int i = 0; i < PODS; i++)
-		if (w->pods[i].dirty || w->pods[i].claim_dirty)
-			return true;
-	return false;
 }
 
 bool ref_evict(struct world *w, int i)
@@ -1127,6 +1189,20 @@ static bool waits(const struct pod *p)
 	return p->live && p->known && p->node == NOBODY && !p->flying && !p->deleting && !p->gated && !(p->claimed && p->allocated);
 }
 
+/* Cards, shares, slices: of whichever of these somebody has more than its guarantee, it gives back for any other. */
+static bool is_kind(enum res r)
+{
+	return r <= R_MIG7 && !is_model(r);
+}
+
+static bool asks_for_a_kind(const struct pod *p)
+{
+	for (enum res r = 0; r < RES; r++)
+		if (is_kind(r) && ref_asks(p, r) > 0)
+			return true;
+	return false;
+}
+
 /* Do amounts that are kept, lent or cut come into it? Then what is exactly free is the core's to say. */
 static bool plain_quotas(const struct world *w, const struct pod *p)
 {
@@ -1138,6 +1214,9 @@ static bool plain_quotas(const struct world *w, const struct pod *p)
 			 * names no model either. */
 			bool asks = ref_asks(p, r) > 0 || (is_model(r) && ref_asks(p, R_CARDS) > 0);
 
+			/* Nor by a share or a slice. */
+			if (r == R_CARDS && asks_for_a_kind(p) && w->queues[q].quotas[r].given && w->queues[q].quotas[r].lending >= 0)
+				return false;
 			if (asks && w->queues[q].quotas[r].given &&
 			    (w->queues[q].quotas[r].lending >= 0 || w->queues[q].quotas[r].borrowing >= 0))
 				return false;
@@ -1253,27 +1332,13 @@ static bool within_guarantee(const struct world *w, const struct pod *p)
 {
 	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
 		for (int r = 0; r < RES; r++) {
-			if (ref_asks(p, r) == 0 || r == R_MILLI)
+			if (ref_asks(p, r) == 0)
 				continue;
 			if (r == R_CARDS ? !cards_within(w, q, p) :
 					   ref_used(w, q, r, false, NULL) + ref_asks(p, r) > RF_MIN(ref_guaranteed_now(w, q, r), limit_of(w, q, r)))
 				return false;
 		}
 	return true;
-}
-
-/* Cards, shares, slices: of whichever of these somebody has more than its guarantee, it gives back for any other. */
-static bool is_kind(enum res r)
-{
-	return r <= R_MIG7 && !is_model(r);
-}
-
-static bool asks_for_a_kind(const struct pod *p)
-{
-	for (enum res r = 0; r < RES; r++)
-		if (is_kind(r) && ref_asks(p, r) > 0)
-			return true;
-	return false;
 }
 
 /* On every level up to where it meets the claimant's path. Who is over what it is guaranteed of a model may have these cards
