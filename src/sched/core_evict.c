@@ -1071,9 +1071,9 @@ static int64_t leave_then(struct rf_core *c, const struct co_work *w, const stru
 
 	if (!rf_queues_keep(c->queues, CO_CARDS, c->now))
 		return 0;
-	shift_plans(c, plan, 1);
+	shift_plans(c, w, plan, 1);
 	leave = co_leave(c, w);
-	shift_plans(c, plan, -1);
+	shift_plans(c, w, plan, -1);
 	return leave;
 }
 

@@ -408,6 +408,7 @@ static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models
 	if (!s->refused || s->models != models || (may_kept & ~s->may_kept) != 0 || leave < s->leave)
 		return false;
 	(void)co_ask(c, s, models, &ask);
+	ask.leave = s->leave;
 	return s->fleet_version == rf_fleet_version(c->fleet, &ask) &&
 	       s->wish_version == rf_wish_version(c->wishes, s->wish);
 }
@@ -417,6 +418,7 @@ static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models,
 	struct rf_fleet_ask ask;
 
 	(void)co_ask(c, s, models, &ask);
+	ask.leave = leave;
 	s->refused = true;
 	s->models = models;
 	s->may_kept = may_kept;
@@ -431,7 +433,8 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	uint64_t models = co_models_left(c, w, w->first);
 	bool alone = w->first->group == NULL;
 	uint16_t may_kept = co_ahead_may(c, w);
-	int64_t leave = co_leave(c, w);
+	int64_t leave = co_leave(c, w), untouched = rf_fleet_untouched(c->fleet);
+	bool touched;
 	enum outcome o;
 
 	co_plan_inherit(c, w);
@@ -447,12 +450,15 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	if (c->let_past)
 		(void)rf_workload_let_past(w->w);
 	co_work_started(c, w);
+	touched = rf_fleet_untouched(c->fleet) < untouched && rf_queues_keep(c->queues, CO_CARDS, c->now);
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
 		co_state(c, p, CO_PLACED);
 		co_todo(c, p, CO_ASKED);
 		co_fly(c, p);
 		if (rf_wish_helps(p->shape->wish))
 			c->freed |= CO_NEIGHBOURS;
+		if (touched && (p->shape->form->bytes > 0 || p->shape->form->slices > 0))
+			c->freed |= UINT64_C(1) << CO_BYTES; /* who may touch no card first may be beside it */
 	}
 	return true;
 }

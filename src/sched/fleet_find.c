@@ -444,7 +444,8 @@ uint64_t rf_fleet_version(const struct rf_fleet *f, const struct rf_fleet_ask *a
 		return f->version;
 	FL_EACH_BIT (m, fl_models(ask) & f->present)
 		sum += f->models[m].version;
-	return sum;
+	/* A card of another model is one more that is left, and one that others touched need not be left any more. */
+	return sum + (ask->leave > 0 ? f->version + f->opened : 0);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

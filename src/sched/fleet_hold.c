@@ -60,6 +60,7 @@ static void attach(struct rf_fleet *f, uint32_t index)
 	for (unsigned i = 0; i < h->n; i++) {
 		struct card *c = &n->cards[h->grants[i].card];
 
+		f->opened += fl_untouched(&c->load);
 		add_owner(c, &h->owner, &h->grants[i]);
 		fl_load_add(f, c, &c->load, &h->grants[i]);
 		fl_card_changed(f, c);
@@ -367,29 +368,33 @@ void rf_fleet_regrade(struct rf_fleet *f, uint32_t tenant, uint32_t trust, enum 
 
 /* --- undoing ---------------------------------------------------------------------------------- */
 
+#define VERSIONS (RF_FLEET_MODELS_MAX + 2) /* saved for each mark */
+
 static void save_versions(struct rf_fleet *f)
 {
 	rf_vec_push(&f->saved_versions, f->version);
+	rf_vec_push(&f->saved_versions, f->opened);
 	for (size_t i = 0; i < RF_FLEET_MODELS_MAX; i++)
 		rf_vec_push(&f->saved_versions, f->models[i].version);
 }
 
 static void drop_versions(struct rf_fleet *f, bool restore)
 {
-	f->saved_versions.n -= RF_FLEET_MODELS_MAX + 1;
+	f->saved_versions.n -= VERSIONS;
 	if (!restore)
 		return;
 	f->version = f->saved_versions.at[f->saved_versions.n];
+	f->opened = f->saved_versions.at[f->saved_versions.n + 1];
 	for (size_t i = 0; i < RF_FLEET_MODELS_MAX; i++)
-		f->models[i].version = f->saved_versions.at[f->saved_versions.n + 1 + i];
+		f->models[i].version = f->saved_versions.at[f->saved_versions.n + 2 + i];
 }
 
 void fl_saved_freed(struct rf_fleet *f, const struct node *n)
 {
-	for (size_t at = 0; at < f->saved_versions.n; at += RF_FLEET_MODELS_MAX + 1) {
+	for (size_t at = 0; at < f->saved_versions.n; at += VERSIONS) {
 		f->saved_versions.at[at]++;
 		FL_EACH_BIT (m, n->models)
-			f->saved_versions.at[at + 1 + m]++;
+			f->saved_versions.at[at + 2 + m]++;
 	}
 }
 

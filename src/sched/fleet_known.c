@@ -308,13 +308,14 @@ static void count_block(const struct kind *k, size_t word, uint64_t bits, const 
 		ret[said(v)] += (uint32_t)__builtin_popcountll(b->of[v] & bits);
 }
 
-/* Who asks why found no place: where it would fit it must not touch as many cards as it would. */
-static bool is_unlent(const struct rf_fleet *f, const struct rf_fleet_ask *ask)
+/* It may not touch as many cards as it would, and finds no place that is held already. */
+static bool is_unlent(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 {
 	struct rf_fleet_ask any = *ask;
+	struct rf_fleet_place at;
 
 	any.leave = 0;
-	return fl_may_open(f, ask) < fl_may_open(f, &any);
+	return fl_may_open(f, ask) < fl_may_open(f, &any) && !rf_fleet_find(f, ask, &at);
 }
 
 void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS])
@@ -329,7 +330,7 @@ void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t r
 		if (bits != 0)
 			count_block(k, w, bits, ask, ret);
 	}
-	if (is_unlent(f, ask)) {
+	if (ret[RF_FLEET_FITS] > 0 && is_unlent(f, ask)) {
 		ret[RF_FLEET_UNLENT] = ret[RF_FLEET_FITS];
 		ret[RF_FLEET_FITS] = 0;
 	}

@@ -165,6 +165,7 @@ struct rf_fleet {
 	struct rf_fleet_left *left; /* [1] is the most of all; nodes begin at 64 * words */
 	uint64_t version; /* for requests without cards */
 	int64_t untouched;
+	uint64_t opened; /* moves on when one is touched */
 
 	RF_VEC(struct hold) holds;
 	RF_VEC(uint32_t) unused_holds;

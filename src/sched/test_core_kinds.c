@@ -274,17 +274,20 @@ static void test_plan_leaves_unlent_cards(void **state)
 	end(w);
 }
 
-/* Its own shares may be on what it keeps. */
+/* Its own shares may be on what it keeps, and then others beside them. */
 static void test_own_share_on_an_unlent_card(void **state)
 {
 	struct world *w = begin(1);
-	struct pod *p;
+	struct pod *own, *other;
 
 	(void)state;
 	lend(w, ACME, 1, 0);
-	p = submit(w, ACME, S_SHARE1, 0);
+	other = submit(w, BOLT, S_SHARE2, 0);
 	rest(w);
-	assert_true(runs(p));
+	assert_false(runs(other));
+	own = submit(w, ACME, S_SHARE1, 0);
+	rest(w);
+	assert_true(runs(own) && runs(other));
 	end(w);
 }
 

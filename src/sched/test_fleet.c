@@ -130,6 +130,42 @@ static void a_tenth_and_two_tenths_are_three_tenths(void **state)
 	assert_int_equal(why(f, &more, RF_FLEET_TAKEN), 1);
 }
 
+/* What is asked of cards leaves so many untouched, in whichever kind; what is held already may be used further. */
+static void cards_are_left_untouched(void **state)
+{
+	rf_auto_ptr(fleet) f = new_fleet();
+	struct rf_fleet_ask asks[] = { whole(1, 1), whole(1, 2), share(1, GI, 100), slice(1, P_1G), share(1, GI, 100) };
+	struct rf_fleet_place p;
+	struct rf_err err;
+	uint64_t hold;
+
+	asks[4].n_parts = 2;
+	asks[4].parts[1] = (struct rf_fleet_part){ .kind = RF_FLEET_WHOLE, .n = 1 };
+	add(f, 64000, 3, H100);
+	for (unsigned i = 0; i < RF_COUNT(asks); i++) {
+		int64_t needs = i == 1 || i == 4 ? 2 : 1;
+
+		asks[i].leave = 3 - needs;
+		assert_true(find(f, &asks[i], &p));
+		asks[i].leave++;
+		assert_false(fits(f, &asks[i]));
+		assert_int_equal(rf_fleet_take(f, &asks[i], &p, false, &hold, &err), -RF_CONFLICT);
+		assert_int_equal(why(f, &asks[i], RF_FLEET_UNLENT), 1);
+		assert_int_equal(rf_fleet_why_on(f, 0, &asks[i]), RF_FLEET_UNLENT);
+	}
+	asks[2].leave = 2;
+	take(f, &asks[2], &p);
+	assert_int_equal(rf_fleet_untouched(f), 2);
+	take(f, &asks[2], &p);
+	assert_int_equal(rf_fleet_untouched(f), 2);
+	assert_int_equal(why(f, &asks[2], RF_FLEET_FITS), 1);
+	asks[4].leave = 1; /* the share beside the others, the card first */
+	take(f, &asks[4], &p);
+	assert_int_equal(rf_fleet_untouched(f), 1);
+	asks[3].leave = 1;
+	assert_false(fits(f, &asks[3]));
+}
+
 static void a_share_needs_both_bytes_and_compute(void **state)
 {
 	rf_auto_ptr(fleet) f = new_fleet();
@@ -1291,6 +1327,8 @@ static struct rf_fleet_ask random_ask(struct world *w)
 	a.n_parts = (uint8_t)(below(w, 8) == 0 ? 2 : below(w, 8) > 0);
 	for (unsigned i = 0; i < a.n_parts; i++)
 		a.parts[i] = random_part(w);
+	if (below(w, 4) == 0)
+		a.leave = RF_MAX(rf_fleet_untouched(w->f) + 1 - (int64_t)below(w, 5), 0);
 	return a;
 }
 
@@ -1390,6 +1428,41 @@ static void check_pair(const struct world *w, const struct record *a, const stru
 	}
 }
 
+static bool is_touched(const struct world *w, uint32_t node, unsigned card)
+{
+	for (unsigned i = 0; i < HOLDS; i++)
+		for (unsigned k = 0; w->holds[i].live && w->holds[i].at.node == node && k < w->holds[i].at.n; k++)
+			if (w->holds[i].at.grants[k].card == card)
+				return true;
+	return false;
+}
+
+/* Of cards that nobody is on it may touch so many. */
+static int64_t may_open(const struct world *w, const struct rf_fleet_ask *a)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < NODES; i++)
+		for (unsigned k = 0; k < w->n_cards[i]; k++)
+			n += w->flags[i][k] != 1 && !is_touched(w, i, k);
+	assert_int_equal(rf_fleet_untouched(w->f), n);
+	return a->leave == 0 ? n : RF_MAX(n - a->leave, 0);
+}
+
+static int64_t opens(const struct world *w, const struct rf_fleet_place *p)
+{
+	uint64_t seen = 0;
+	int64_t n = 0;
+
+	for (unsigned i = 0; i < p->n; i++) {
+		uint64_t card = UINT64_C(1) << p->grants[i].card;
+
+		n += !(seen & card) && w->flags[p->node][p->grants[i].card] != 1 && !is_touched(w, p->node, p->grants[i].card);
+		seen |= card;
+	}
+	return n;
+}
+
 /* What was found is allowed, by the records alone. */
 static void check_place(const struct world *w, const struct rf_fleet_ask *a, const struct rf_fleet_place *p)
 {
@@ -1397,6 +1470,7 @@ static void check_place(const struct world *w, const struct rf_fleet_ask *a, con
 	int64_t cpu = a->cpu_milli, memory = a->memory, pods = 1;
 	int64_t bytes[CARDS] = { 0 }, milli[CARDS] = { 0 };
 
+	assert_true(opens(w, p) <= may_open(w, a));
 	assert_false(w->cordoned[p->node]);
 	assert_true(a->class == 0 || w->in_class[p->node]);
 	assert_true(a->owner.level != RF_ISOLATION_RACK || w->rack[p->node] != 0);
@@ -1466,7 +1540,8 @@ static bool simple_fit(const struct world *w, uint32_t node, const struct rf_fle
 		bool ok = w->healthy[node][c] && w->flags[node][c] != 1 &&
 			  (a->models == 0 || (a->models >> w->model[node][c] & 1));
 
-		ok = ok && (p->kind == RF_FLEET_WHOLE || may_share(&a->owner));
+		ok = ok && (p->kind == RF_FLEET_WHOLE || may_share(&a->owner)) &&
+		     (is_touched(w, node, c) || may_open(w, a) >= (p->kind == RF_FLEET_WHOLE ? p->n : 1));
 		for (unsigned i = 0; i < HOLDS && ok; i++) {
 			const struct record *h = &w->holds[i];
 
@@ -1792,6 +1867,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_tenth_and_two_tenths_are_three_tenths),
 		cmocka_unit_test(a_share_needs_both_bytes_and_compute),
+		cmocka_unit_test(cards_are_left_untouched),
 		cmocka_unit_test(whole_cards_stay_in_one_island_where_they_can),
 		cmocka_unit_test(an_island_that_is_asked_for_is_not_pieced_together),
 		cmocka_unit_test(cpu_memory_and_pods_count),

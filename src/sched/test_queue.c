@@ -13,7 +13,7 @@ enum { CARDS, BYTES, MILLI, H100, CPU, N_RES };
 #define HOUR INT64_C(3600000)
 
 static const struct rf_queue_resource resources[N_RES] = {
-	{ "cards", false },	 { "share-bytes", false }, { "share-milli", false },
+	{ "cards", false },	 { .name = "share-bytes", .cut = true }, { .name = "share-milli", .cut = true },
 	{ "cards/h100", false }, { "cpu", true },
 };
 
@@ -1204,6 +1204,76 @@ static void only_what_is_over_the_guarantee_goes(void **state)
 	counts(qs);
 }
 
+static struct rf_workload *submit_bytes(struct rf_queues *qs, struct rf_queue *q, int64_t bytes)
+{
+	const struct rf_queue_ask ask = { BYTES, bytes };
+	struct rf_workload_spec s = { .id = ++last_id, .shape = 1000, .min = 1, .size = 1, .preemptible = true, .ask = &ask, .n_ask = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_workload *w = NULL;
+
+	if (rf_queues_submit(qs, q, &s, &w, &err) < 0)
+		fail_msg("%s", err.msg);
+	return w;
+}
+
+/* What is over a guarantee in one kind goes for what is guaranteed in another, and nothing that is within. */
+static void kinds_come_back_from_each_other(void **state)
+{
+	rf_auto_ptr(queues) qs = make();
+	struct rf_queue *a = put(qs, "a", "", 2, NONE), *b = put(qs, "b", "", 0, NONE);
+	struct rf_workload *shares[3], *card, *wants;
+	struct rf_victim v[8];
+	struct rf_err err = RF_ERR_INIT;
+
+	capacity(qs, 8);
+	assert_int_equal(rf_queues_capacity(qs, BYTES, 80, &err), 0);
+	assert_int_equal(put_full(qs, "b", "", 1, (struct rf_queue_quota){ BYTES, 10, NONE, NONE, NONE }, &err), 0);
+	for (int i = 0; i < 3; i++) {
+		shares[i] = submit_bytes(qs, b, 10);
+		assert_int_equal(rf_queues_admit(qs, shares[i], 1, i, &err), 0);
+	}
+	wants = submit(qs, a, 2);
+	assert_int_equal(rf_reclaim_candidates(qs, wants, 9, RF_RECLAIM_GUARANTEE, true, v, 8), 2);
+	assert_ptr_equal(v[0].work, shares[2]);
+	assert_ptr_equal(v[1].work, shares[1]);
+	card = submit(qs, a, 3); /* no claim: beyond its guarantee, though within its share */
+	assert_int_equal(rf_reclaim_candidates(qs, card, 9, RF_RECLAIM_FAIR, true, v, 8), 0);
+
+	for (int i = 0; i < 3; i++)
+		rf_queues_remove(qs, shares[i], 9);
+	card = run_one(qs, a, 1, 9);
+	(void)run_one(qs, a, 2, 9);
+	wants = submit_bytes(qs, b, 10);
+	assert_int_equal(rf_reclaim_candidates(qs, wants, 19, RF_RECLAIM_GUARANTEE, true, v, 8), 1);
+	assert_ptr_equal(v[0].work, card);
+	counts(qs);
+}
+
+/* What a queue keeps and does not use is kept from others, not from itself nor from those who share what is above it. */
+static void what_is_kept_is_kept_from_others(void **state)
+{
+	rf_auto_ptr(queues) qs = make();
+	struct rf_queue *a, *b, *c;
+	struct rf_err err = RF_ERR_INIT;
+
+	capacity(qs, 16);
+	assert_int_equal(put_full(qs, "o", "", 1, (struct rf_queue_quota){ CARDS, 6, NONE, 1, NONE }, &err), 0);
+	assert_int_equal(put_full(qs, "a", "o", 1, (struct rf_queue_quota){ CARDS, 3, NONE, 0, NONE }, &err), 0);
+	b = put(qs, "b", "o", 1, NONE);
+	c = put(qs, "c", "", 2, NONE);
+	a = rf_queues_find(qs, RF_LIT("a"));
+	assert_int_equal(rf_queues_kept(qs, a, CARDS, 0), 0);
+	assert_int_equal(rf_queues_kept(qs, b, CARDS, 0), 3);
+	assert_int_equal(rf_queues_kept(qs, c, CARDS, 0), 5);
+	(void)run_one(qs, a, 1, 0);
+	assert_int_equal(rf_queues_kept(qs, b, CARDS, 0), 2);
+	assert_int_equal(rf_queues_kept(qs, c, CARDS, 0), 4);
+	(void)run_one(qs, b, 4, 0);
+	assert_int_equal(rf_queues_kept(qs, c, CARDS, 0), 2);
+	assert_true(rf_queues_keep(qs, CARDS, 0));
+	assert_false(rf_queues_keep(qs, BYTES, 0));
+}
+
 static void min_run_time_is_honoured(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
@@ -1950,6 +2020,8 @@ int main(void)
 		T(doomed_work_waits_its_turn),
 		T(reclaim_comes_to_rest),
 		T(only_what_is_over_the_guarantee_goes),
+		T(kinds_come_back_from_each_other),
+		T(what_is_kept_is_kept_from_others),
 		T(min_run_time_is_honoured),
 		T(fixed_work_is_never_taken),
 		T(gangs_give_up_members_first),
