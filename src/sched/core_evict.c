@@ -1083,7 +1083,7 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int
 	struct rf_evict_world world = world_of(c);
 	struct co_charge joined = { .n = 0 };
 	struct rf_workload *beside[CO_PLANS_MAX];
-	int64_t leave = leave_then(c, w, NULL), more = leave;
+	int64_t leave, more = leave_then(c, w, NULL);
 	struct co_gang g;
 
 	/* What is planned for others is theirs in the queues' books, too. */

@@ -150,6 +150,34 @@ static void test_all_that_is_guaranteed_comes_back(void **state)
 	end(w);
 }
 
+/* What an organisation is guaranteed comes back from outside of it; inside, its queues have no claim on each other. */
+static void test_kind_of_an_organisation(void **state)
+{
+	struct world *w = begin(2);
+	struct pod *outside, *inside, *wants;
+
+	(void)state;
+	w->tenants[ACME].trust = 1;
+	world_tell_tenant(w, ACME);
+	guarantee(w, LEAVES, R_CARDS, 2);
+	w->queues[BOLT].parent = w->queues[CRUX].parent = LEAVES;
+	guarantee(w, BOLT, R_CARDS, 0);
+	guarantee(w, CRUX, R_CARDS, 0);
+	outside = submit(w, ACME, S_SHARE3, 0);
+	inside = submit(w, CRUX, S_SHARE3, 0);
+	rest(w);
+	assert_true(runs(outside) && runs(inside));
+	wants = submit(w, BOLT, S_CARD, 0);
+	rest(w);
+	assert_true(runs(wants) && runs(inside));
+	assert_false(runs(outside));
+	wants = submit(w, BOLT, S_CARD, 0);
+	rest(w);
+	assert_false(runs(wants));
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
 /* A model that is guaranteed by name is cleared of shares; on cards of another model they stay. */
 static void test_model_comes_back_from_shares(void **state)
 {
@@ -297,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_kind_comes_back_from_any),
 		cmocka_unit_test(test_fair_share_of_one_kind_is_none_of_another),
 		cmocka_unit_test(test_all_that_is_guaranteed_comes_back),
+		cmocka_unit_test(test_kind_of_an_organisation),
 		cmocka_unit_test(test_model_comes_back_from_shares),
 		cmocka_unit_test(test_no_round_of_kinds),
 		cmocka_unit_test(test_unlent_card_is_left),

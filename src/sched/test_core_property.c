@@ -5,7 +5,7 @@
  *  I1  conservation      ref_conserved after every event; ref_bind for every decision; 0.1 + 0.2 == 0.3 by name
  *  I2  quotas            ref_bind: limit, borrowing, pinned within the guarantee, on every level, per model (by the cards that
  *                        were given) and per profile. In part: guarantees before cuts, so a cut is not seen here (test_queue_property)
- *  I3  guarantees        guarantee_met at rest, single pods, victims that are beyond doubt; the time by test_plans. In part: not
+ *  I3  guarantees        guarantee_met at rest, single pods, victims of any kind that are beyond doubt; the time by test_plans. In part: not
  *                        for gangs, not where lending or borrowing limits are given
  *  I4  the books         rf_core_audit every 23 events and at rest; lent for every decision: cards that are not lent are left by every kind. In
  *                        part: within a kind lending only by the audit's own rules
