@@ -651,14 +651,15 @@ static bool is_kept(const struct world *w, const struct pod *p, int upto, enum r
 	return false;
 }
 
-/* Whole cards, by what is held: also what was left behind and is still to be scrubbed. */
+/* Whole cards, by what is held: also what was left behind and is still to be scrubbed, which is charged to its tenant's own
+ * queue. */
 static int64_t cards_of(const struct world *w, int queue)
 {
 	int64_t n = 0;
 
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *p = &w->pods[i];
-		int leaf = charged_to(w, p);
+		int leaf = p->live && !p->ended ? charged_to(w, p) : space_tenant(p->space);
 
 		for (int k = 0; ref_holds(p) && leaf != NOBODY && is_below(w, leaf, queue) && k < p->place.n; k++)
 			n += p->place.held[k].whole;
