@@ -188,6 +188,7 @@ static void a_refusal_says_which_pod_why_and_what_to_do(void **state)
 {
 	struct bench *b = *state;
 	const struct rf_json *r;
+	struct rf_json *v;
 
 	refused(b, new_pod(b, "blue-a", "big", CARDS("3")), 403, "pods \"big\" " FULL("3", "0"));
 	r = answer(b, RF_REVIEW_VALIDATE, new_pod(b, "blue-a", "big", CARDS("3")));
@@ -215,6 +216,12 @@ static void a_refusal_says_which_pod_why_and_what_to_do(void **state)
 		"under it: privileged (container \"c\" must not set "
 		"securityContext.privileged=true); "
 		"remove these settings, or ask for no GPU");
+	v = new_pod(b, "blue-a", "p", CARDS("1"));
+	rf_json_set(&b->a, rf_json_at(v, "request", "object", "metadata"), RF_LIT("annotations"),
+		    rf_json_make(&b->a, "{'ringfence.io/preemptible':'no'}"));
+	refused(b, v, 422,
+		"Pod \"p\" is invalid: annotation ringfence.io/preemptible: \"no\" is not valid: it must be "
+		"\"true\" or \"false\"");
 }
 
 static void a_node_is_named_by_administrators_only(void **state)

@@ -10,15 +10,7 @@
 #define RESOURCES_MAX 32	       /* of a pod; each is looked for in every container */
 #define NODE_RESOURCES_MAX 128
 #define LABELS_MAX 256
-#define MODELS_MAX 16		       /* that a pod may name */
 #define GRACE_DEFAULT 30	       /* seconds, as Kubernetes has it */
-
-#define GPU_MODEL "ringfence.io/gpu-model"
-#define NVLINK "ringfence.io/nvlink"
-#define PREEMPTIBLE "ringfence.io/preemptible"
-#define MIN_RUN "ringfence.io/min-run-seconds"
-#define QUEUE "ringfence.io/queue"
-#define POD_GROUP "ringfence.io/pod-group"
 
 void rd_unsupported(struct rf_arena *a, struct rf_sched_pod *p, const char *fmt, ...)
 {
@@ -262,57 +254,19 @@ static bool is_daemon(const struct rf_json *meta)
 	return false;
 }
 
-/* Names beside the spec. One that cannot be understood is a demand all the same. */
-static struct rf_str note_of(const struct rf_json *meta, const char *key)
+static void read_notes(struct rf_arena *a, const struct rf_json *pod, struct rf_sched_pod *p)
 {
-	return rf_json_str_at(meta, "annotations", key);
-}
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_pod_notes n;
 
-static void read_models(struct rf_arena *a, const struct rf_json *meta, struct rf_sched_pod *p)
-{
-	struct rf_str rest = note_of(meta, GPU_MODEL), one = RF_STR_EMPTY;
-	bool more = rest.n > 0, good = true;
-	size_t n = 0;
-
-	p->models = rest;
-	for (; more && n <= MODELS_MAX; n++) {
-		more = rf_str_cut(&rest, '|', &one);
-		good &= one.n > 0 && one.n <= 63 && rf_str_trim(one).n == one.n;
-		for (size_t i = 0; i < one.n; i++)
-			good &= one.p[i] >= ' ' && one.p[i] < 127;
-	}
-	if (!good || n > MODELS_MAX)
-		rd_unsupported(a, p, "annotation " GPU_MODEL " must name models of cards, such as H100|H200, at most %d",
-			       MODELS_MAX);
-}
-
-static void read_names(struct rf_arena *a, const struct rf_json *meta, struct rf_sched_pod *p)
-{
-	p->queue = rf_json_str_at(meta, "labels", QUEUE);
-	p->group = rf_json_str_at(meta, "labels", POD_GROUP);
-	if (p->queue.n > 0 && !rf_str_is_dns_label(p->queue))
-		rd_unsupported(a, p, "label " QUEUE " must be the name of a queue");
-	if (p->group.n > 0 && !rf_str_is_dns_label(p->group))
-		rd_unsupported(a, p, "label " POD_GROUP " must be the name of a PodGroup");
-}
-
-static void read_notes(struct rf_arena *a, const struct rf_json *meta, struct rf_sched_pod *p)
-{
-	struct rf_str link = note_of(meta, NVLINK), evict = note_of(meta, PREEMPTIBLE), run = note_of(meta, MIN_RUN);
-	int64_t seconds = 0;
-
-	read_models(a, meta, p);
-	p->one_island = link.n > 0;
-	if (link.n > 0 && !rf_str_is(link, "required"))
-		rd_unsupported(a, p, "annotation " NVLINK " must be required, or left out");
-	p->pinned = rf_str_is(evict, "false");
-	if (evict.n > 0 && !p->pinned && !rf_str_is(evict, "true"))
-		rd_unsupported(a, p, "annotation " PREEMPTIBLE " must be \"true\" or \"false\"");
-	if (run.n > 0 && (rf_str_int(run, &seconds, NULL) < 0 || seconds < 0 || seconds > RF_MIN_RUN_SECONDS_MAX)) {
-		rd_unsupported(a, p, "annotation " MIN_RUN " must be a whole number from 0 to 3600");
-		seconds = 0;
-	}
-	p->min_run_ms = seconds * 1000;
+	if (rf_pod_notes(pod, &n, &err) < 0)
+		rd_unsupported(a, p, "%s", err.msg);
+	p->queue = n.queue;
+	p->group = n.group;
+	p->models = n.models;
+	p->one_island = n.nvlink;
+	p->pinned = n.pinned;
+	p->min_run_ms = n.min_run_seconds * 1000;
 }
 
 static int64_t seconds_of(const struct rf_json *v, int64_t otherwise)
@@ -403,8 +357,7 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		ret->n_labels = LABELS_MAX;
 		rd_unsupported(a, ret, "has more than %d labels; remove some", LABELS_MAX);
 	}
-	read_names(a, meta, ret);
-	read_notes(a, meta, ret);
+	read_notes(a, pod, ret);
 	rd_affinity(a, spec, ret);
 	ret->more = rf_arena_array(a, struct rf_sched_amount, RESOURCES_MAX);
 	read_needs(a, spec, ret);

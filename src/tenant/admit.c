@@ -158,29 +158,11 @@ static int check_placement(const struct rf_admission *ask, struct rf_err *err)
 		       "spec.nodeSelector");
 }
 
-static struct rf_str burst_of(const struct rf_json *pod)
+static int check_notes(const struct rf_json *pod, struct rf_err *err)
 {
-	return rf_json_str(rf_json_get(rf_json_at(pod, "metadata", "annotations"),
-				       RF_LIT(RF_BURST_ANNOTATION)));
-}
+	struct rf_pod_notes notes;
 
-static bool has_burst(const struct rf_json *pod)
-{
-	return rf_json_get(rf_json_at(pod, "metadata", "annotations"),
-			   RF_LIT(RF_BURST_ANNOTATION)) != NULL;
-}
-
-static int check_burst(const struct rf_json *pod, struct rf_err *err)
-{
-	struct rf_str v = burst_of(pod);
-
-	if (!has_burst(pod) || rf_str_is(v, "true") || rf_str_is(v, "false"))
-		return 0;
-	return rf_fail(err, RF_INVALID,
-		       "annotation " RF_BURST_ANNOTATION
-		       ": \"%.*s\" is neither \"true\" (the pod may use "
-		       "time of its card that others leave idle) nor \"false\"",
-		       (int)RF_MIN(v.n, 63u), v.p);
+	return rf_pod_notes(pod, &notes, err);
 }
 
 /* --- the tenant ------------------------------------------------------------------------------ */
@@ -203,8 +185,7 @@ static int read_tenant(struct rf_arena *a, const struct rf_admission *ask, struc
 static int check_gpus(const struct rf_admission *ask, const struct rf_tenant *t,
 		      const struct rf_gpu_ask *gpus, struct rf_err *err)
 {
-	if (check_burst(ask->pod, err) < 0 || rf_tenant_allows(t, ask->pod, gpus, err) < 0 ||
-	    check_scheduler(ask, err) < 0)
+	if (rf_tenant_allows(t, ask->pod, gpus, err) < 0 || check_scheduler(ask, err) < 0)
 		return -err->code;
 	return check_security(ask->pod, err);
 }
@@ -216,7 +197,8 @@ int rf_tenant_admit(struct rf_arena *a, const struct rf_admission *ask, struct r
 	struct rf_tenant t = { 0 };
 
 	err = err != NULL ? err : &local;
-	if (check_placement(ask, err) < 0 || rf_gpu_ask_of_pod(ask->pod, &gpus, err) < 0)
+	if (check_placement(ask, err) < 0 || rf_gpu_ask_of_pod(ask->pod, &gpus, err) < 0 ||
+	    check_notes(ask->pod, err) < 0)
 		return -err->code;
 	if (ask->tenant_name.n == 0) {
 		if (!rf_gpu_ask_any(&gpus))
@@ -254,8 +236,8 @@ static int check_same_place(const struct rf_json *old, const struct rf_json *pod
 	} fixed[] = {
 		{ "label", "labels", RF_QUEUE_LABEL },
 		{ "label", "labels", RF_GROUP_LABEL },
-		{ "annotation", "annotations", "ringfence.io/preemptible" },
-		{ "annotation", "annotations", "ringfence.io/min-run-seconds" },
+		{ "annotation", "annotations", RF_PREEMPTIBLE_ANNOTATION },
+		{ "annotation", "annotations", RF_MIN_RUN_ANNOTATION },
 	};
 
 	for (size_t i = 0; i < RF_COUNT(fixed); i++)
@@ -266,6 +248,17 @@ static int check_same_place(const struct rf_json *old, const struct rf_json *pod
 				       "delete it and create it anew",
 				       fixed[i].what, fixed[i].key);
 	return 0;
+}
+
+/* What was not valid before may stay: who carries finalizers away must not be held up by it. */
+static int check_notes_change(const struct rf_json *old, const struct rf_json *pod, struct rf_err *err)
+{
+	struct rf_err was = RF_ERR_INIT, is = RF_ERR_INIT;
+
+	if (check_notes(pod, &is) == 0 || (check_notes(old, &was) < 0 && strcmp(was.msg, is.msg) == 0))
+		return 0;
+	*err = is;
+	return -err->code;
 }
 
 int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod, struct rf_err *err)
@@ -279,8 +272,7 @@ int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod,
 		return -err->code;
 	if (rf_json_at(pod, "metadata", "deletionTimestamp") != NULL)
 		return 0;
-	if (rf_gpu_ask_any(&was) && !rf_str_eq(burst_of(old), burst_of(pod)) &&
-	    check_burst(pod, err) < 0)
+	if (rf_gpu_ask_any(&was) && check_notes_change(old, pod, err) < 0)
 		return -err->code;
 	if (same_spec(old, pod))
 		return 0;

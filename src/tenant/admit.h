@@ -7,8 +7,6 @@
 #include "tenant/tenant.h"
 
 #define RF_SCHEDULER "ringfence"
-/* On a pod with a share of a card: "true" lets it use time that others leave idle. */
-#define RF_BURST_ANNOTATION "ringfence.io/burst"
 
 /* What a tenant's pods hold together. Sums stop at RF_TENANT_USE_MAX; they never wrap. */
 #define RF_TENANT_USE_MAX (INT64_MAX / 4)
@@ -28,7 +26,7 @@ struct rf_admission {
 	bool platform;		      /* an administrator or ringfence itself asks */
 	const char *scheduler; /* what ringfence is called as a scheduler; NULL: RF_SCHEDULER */
 };
-/* RF_INVALID: the ask is malformed. RF_FORBIDDEN: it may not come in; the message says why and what to
+/* RF_INVALID: the ask, or what it says of itself, is malformed. RF_FORBIDDEN: it may not come in; the message says why and what to
  * do. A pod that asks for cards must also keep pod security's level baseline, whatever its namespace's
  * label says: who can reach the machine can reach every card on it. */
 int rf_tenant_admit(struct rf_arena *a, const struct rf_admission *ask, struct rf_err *err);

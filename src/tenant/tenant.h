@@ -9,6 +9,12 @@
 #define RF_TENANT_LABEL "ringfence.io/tenant"
 #define RF_QUEUE_LABEL "ringfence.io/queue"
 #define RF_GROUP_LABEL "ringfence.io/pod-group"
+#define RF_MODEL_ANNOTATION "ringfence.io/gpu-model"
+#define RF_NVLINK_ANNOTATION "ringfence.io/nvlink"
+#define RF_PREEMPTIBLE_ANNOTATION "ringfence.io/preemptible"
+#define RF_MIN_RUN_ANNOTATION "ringfence.io/min-run-seconds"
+/* On a pod with a share of a card: "true" lets it use time that others leave idle. */
+#define RF_BURST_ANNOTATION "ringfence.io/burst"
 /* Who runs on what others lent may say that it is not evicted for so long. */
 #define RF_MIN_RUN_SECONDS_MAX 3600
 #define RF_RES_GPU "ringfence.io/gpu"
@@ -91,6 +97,18 @@ int rf_gpu_ask_of_pod(const struct rf_json *pod, struct rf_gpu_ask *ret, struct 
  * these or slice.) */
 int rf_tenant_allows(const struct rf_tenant *t, const struct rf_json *pod, const struct rf_gpu_ask *ask,
 		     struct rf_err *err);
+
+/* What a pod says of itself in labels and annotations (notes.c). */
+struct rf_pod_notes {
+	struct rf_str queue, group; /* names; empty: none */
+	struct rf_str models;	    /* of cards that will do, "H100|H200"; empty: any */
+	bool nvlink;		    /* its cards must be joined */
+	bool pinned;		    /* not preemptible */
+	int64_t min_run_seconds;
+};
+/* RF_INVALID: a value that is not allowed, or an annotation of ringfence.io that there is not; the message says which
+ * and what is. *ret is written all the same, as far as it can be understood: a demand stays one. */
+int rf_pod_notes(const struct rf_json *pod, struct rf_pod_notes *ret, struct rf_err *err);
 
 /* A pod that still holds, or will hold, what it asked for: not Succeeded, not Failed. */
 bool rf_pod_counts(const struct rf_json *pod);

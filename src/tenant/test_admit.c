@@ -412,42 +412,97 @@ static void a_change_keeps_the_queue_and_the_gang(void **state)
 			 0);
 }
 
-static struct rf_json *with_burst(struct rf_arena *a, const char *container, const char *value)
+static struct rf_json *with_note(struct rf_arena *a, const char *container, const char *where, const char *note)
 {
 	struct rf_json *pod = pod_of(a, container, "");
 
-	rf_json_set(a, rf_json_at(pod, "metadata"), RF_LIT("annotations"),
-		    rf_json_make(a, rf_arena_printf(a, "{'ringfence.io/burst':%s}", value).p));
+	rf_json_set(a, rf_json_at(pod, "metadata"), rf_str(where),
+		    rf_json_make(a, rf_arena_printf(a, "{'ringfence.io/%s}", note).p));
 	return pod;
 }
 
-static void burst_is_true_or_false(void **state)
+#define NAMES                                                                                                          \
+	"there are ringfence.io/gpu-model, ringfence.io/nvlink, ringfence.io/preemptible, "                            \
+	"ringfence.io/min-run-seconds and ringfence.io/burst"
+#define MUST(of, key, value, must) of " ringfence.io/" key ": \"" value "\" is not valid: it must be " must
+#define MODELS(value) MUST("annotation", "gpu-model", value, "names of models of cards, such as H100|H200, at most 16")
+#define SECONDS(value) MUST("annotation", "min-run-seconds", value, "a whole number of seconds from 0 to 3600")
+
+static const struct {
+	const char *where, *note, *message; /* NULL: it may come in */
+} notes[] = {
+	{ "annotations", "burst':'true'", NULL },
+	{ "annotations", "burst':'false'", NULL },
+	{ "annotations", "burst':'yes'",
+	  MUST("annotation", "burst", "yes",
+	       "\"true\" (the pod may use time of its card that others leave idle) or \"false\"") },
+	{ "annotations", "burst':''",
+	  MUST("annotation", "burst", "",
+	       "\"true\" (the pod may use time of its card that others leave idle) or \"false\"") },
+	{ "annotations", "preemptible':'false'", NULL },
+	{ "annotations", "preemptible':'no'", MUST("annotation", "preemptible", "no", "\"true\" or \"false\"") },
+	{ "annotations", "preemptible':'False'", MUST("annotation", "preemptible", "False", "\"true\" or \"false\"") },
+	{ "annotations", "nvlink':'required'", NULL },
+	{ "annotations", "nvlink':'yes-please'",
+	  MUST("annotation", "nvlink", "yes-please", "\"required\", or left out") },
+	{ "annotations", "nvlink':''", MUST("annotation", "nvlink", "", "\"required\", or left out") },
+	{ "annotations", "min-run-seconds':'3600'", NULL },
+	{ "annotations", "min-run-seconds':'3601'", SECONDS("3601") },
+	{ "annotations", "min-run-seconds':'-1'", SECONDS("-1") },
+	{ "annotations", "min-run-seconds':'10m'", SECONDS("10m") },
+	{ "annotations", "min-run-seconds':''", SECONDS("") },
+	{ "annotations", "min-run-seconds':'99999999999999999999'", SECONDS("99999999999999999999") },
+	{ "annotations", "gpu-model':'H100|NVIDIA H200'", NULL },
+	{ "annotations", "gpu-model':'H100|'", MODELS("H100|") },
+	{ "annotations", "gpu-model':'H100 | H200'", MODELS("H100 | H200") },
+	{ "annotations", "gpu-model':''", MODELS("") },
+	{ "annotations", "gpu-model':'1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16'", NULL },
+	{ "annotations", "gpu-model':'1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17'",
+	  MODELS("1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17") },
+	{ "annotations", "min-run':'60'", "annotation ringfence.io/min-run: there is none of that name; " NAMES },
+	{ "annotations", "queue':'q'", "annotation ringfence.io/queue is no annotation: write it under metadata.labels" },
+	{ "labels", "queue':'research'", NULL },
+	{ "labels", "queue':''", NULL },
+	{ "labels", "queue':'A.B'",
+	  MUST("label", "queue", "A.B", "the name of a Queue: lower-case letters, digits and -") },
+	{ "labels", "pod-group':'a.b'",
+	  MUST("label", "pod-group", "a.b", "the name of a PodGroup: lower-case letters, digits and -") },
+	{ "labels", "preemptible':'false'",
+	  "label ringfence.io/preemptible is no label: write it under metadata.annotations" },
+	{ "labels", "team':'x'", NULL },
+};
+
+static void what_a_pod_says_of_itself_is_understood_or_refused(void **state)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct rf_json *t = tenant_of(&a, "{'isolation':'share','quota':{'gpuMemory':'80Gi'}}");
-	struct rf_admission ask = ask_of(with_burst(&a, SHARE ",", "'true'"), t);
-	struct rf_json *plain = pod_of(&a, SHARE ",", "");
 
-	allowed(&a, &ask);
-	ask.pod = with_burst(&a, SHARE ",", "'false'");
-	allowed(&a, &ask);
-	ask.pod = with_burst(&a, SHARE ",", "'yes'");
-	refused(&a, &ask, RF_INVALID,
-		"annotation ringfence.io/burst: \"yes\" is neither \"true\" (the pod may use time "
-		"of its card "
-		"that others leave idle) nor \"false\"");
-	ask.pod = with_burst(&a, SHARE ",", "''");
-	assert_int_equal(rf_tenant_admit(&a, &ask, NULL), -RF_INVALID);
-	ask.pod = with_burst(&a, "", "'yes'"); /* no card: nobody's business */
-	allowed(&a, &ask);
-	/* Nor can it be changed to nonsense; what is nonsense already may stay. */
-	assert_int_equal(rf_tenant_admit_change(plain, with_burst(&a, SHARE ",", "'1'"), NULL),
-			 -RF_INVALID);
-	assert_int_equal(rf_tenant_admit_change(plain, with_burst(&a, SHARE ",", "'true'"), NULL),
-			 0);
-	assert_int_equal(rf_tenant_admit_change(with_burst(&a, SHARE ",", "'1'"),
-						with_burst(&a, SHARE ",", "'1'"), NULL),
-			 0);
+	for (size_t i = 0; i < RF_COUNT(notes); i++) {
+		struct rf_admission ask = ask_of(with_note(&a, SHARE ",", notes[i].where, notes[i].note), t);
+
+		if (notes[i].message == NULL)
+			allowed(&a, &ask);
+		else
+			refused(&a, &ask, RF_INVALID, notes[i].message);
+		/* Without cards it would wait as well. */
+		ask.pod = with_note(&a, "", notes[i].where, notes[i].note);
+		assert_int_equal(rf_tenant_admit(&a, &ask, NULL), notes[i].message == NULL ? 0 : -RF_INVALID);
+	}
+}
+
+static void nor_is_it_changed_to_what_is_not_understood(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_json *plain = pod_of(&a, CARD ",", ""), *good = with_note(&a, CARD ",", "annotations", "nvlink':'required'"),
+		       *odd = with_note(&a, CARD ",", "annotations", "nvlink':'1'"),
+		       *odder = with_note(&a, CARD ",", "annotations", "nvlink':'2'");
+
+	assert_int_equal(rf_tenant_admit_change(plain, good, NULL), 0);
+	assert_int_equal(rf_tenant_admit_change(plain, odd, NULL), -RF_INVALID);
+	assert_int_equal(rf_tenant_admit_change(odd, odder, NULL), -RF_INVALID);
+	/* What is nonsense already may stay or go. */
+	assert_int_equal(rf_tenant_admit_change(odd, odd, NULL), 0);
+	assert_int_equal(rf_tenant_admit_change(odd, good, NULL), 0);
 }
 
 /* It came in before ringfence did; its finalizers and labels may still be written. */
@@ -487,7 +542,8 @@ int main(void)
 		cmocka_unit_test(a_change_keeps_the_ask_and_the_fence),
 		cmocka_unit_test(a_change_keeps_the_queue_and_the_gang),
 		cmocka_unit_test(what_was_wrong_before_may_keep_its_spec),
-		cmocka_unit_test(burst_is_true_or_false),
+		cmocka_unit_test(what_a_pod_says_of_itself_is_understood_or_refused),
+		cmocka_unit_test(nor_is_it_changed_to_what_is_not_understood),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

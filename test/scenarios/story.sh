@@ -75,7 +75,7 @@ says "ringfence run shows a program's output" "uid=65534" \
 
 says "in a share, what is free is the share less a context" "memory free: 1524 MiB" \
 	"$RINGFENCE" run --kubeconfig "$work/team-a.kubeconfig" -n team-a --rm "${image[@]}" --memory 2Gi --compute 25 --burst -- /ringfence/bin/gpu-demo --info
-refuses "a burst that is neither true nor false is refused" 'annotation ringfence.io/burst: "maybe" is neither "true"' \
+refuses "a burst that is neither true nor false is refused" 'annotation ringfence.io/burst: "maybe" is not valid' \
 	kubectl apply -f <(sed -n '/name: greedy/,$p' sharing.yaml | sed 's/greedy/vague/; 1i apiVersion: v1\nkind: Pod\nmetadata:\n  annotations: {ringfence.io/burst: maybe}')
 
 check "cards are free again at the end" eventually 20 bash -c "! $RINGFENCE gpus -o json | grep -q '\"tenants\": \"[a-z]'"

@@ -36,7 +36,7 @@ bursting() { pod blue burst "$share" "$demo --memory 19Gi --loops 3" | with true
 vague() { pod blue vague "$share" "$demo --info" | with maybe | kubectl apply -f -; }
 check "one that may use what others leave idle is accepted" bursting
 check "and ends well" succeeds 60 blue burst
-refuses "whether it may is true or false" 'ringfence.io/burst: "maybe" is neither "true"' vague
+refuses "whether it may is true or false" 'ringfence.io/burst: "maybe" is not valid' vague
 
 bare="exec env -i LD_LIBRARY_PATH=/ringfence/lib RINGFENCE_SIM=/ringfence/dev $demo"
 for case in "thief OverMemoryCap 40Gi" "sneak FenceBypassed 1Gi"; do
