@@ -40,9 +40,6 @@ int rf_admit_priority_class(struct rf_req *r, const struct rf_json *o, struct rf
 	struct rf_json *other = NULL;
 	struct rf_str name;
 
-	if (!rf_str_is(rf_json_str_at(o, "preemptionPolicy"), PREEMPTS))
-		rf_buf_puts(&r->warnings, "preemptionPolicy Never is written to pods, and ringfence's scheduler does not "
-					  "read it: a pod of this class may evict others of its own queue\n");
 	if (!rf_json_is_true(rf_json_at(o, "globalDefault")))
 		return 0;
 	if (find_default(r, &other, err) < 0)

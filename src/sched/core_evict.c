@@ -808,10 +808,12 @@ static bool candidate(struct rf_core *c, const struct co_work *w)
 	/* One like it had no luck a moment ago. */
 	if (w->group == NULL && s->planned == c->news + 1 && s->planned_queue == w->queue &&
 	    s->planned_priority == w->first->priority && s->planned_preemptible == w->preemptible &&
+	    s->planned_patient == w->patient &&
 	    (co_ahead_may(c, w) & ~s->planned_may) == 0 &&
 	    (s->planned_group == NULL || s->planned_group == w->first->group))
 		return false;
-	return rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w) || co_ahead_due(c, w);
+	return (!w->patient && (rf_workload_entitled(c->queues, w->w, c->config.reclaim, c->now) || co_outranks(w))) ||
+	       co_ahead_due(c, w);
 }
 
 /* One of each queue, the one whose turn is first there. Where so many wait that not all can be tried each time, queues
@@ -997,6 +999,7 @@ static void note_vain(struct rf_core *c, const struct co_work *w)
 	s->planned_queue = w->queue;
 	s->planned_priority = w->first->priority;
 	s->planned_preemptible = w->preemptible;
+	s->planned_patient = w->patient;
 	s->planned_may = co_ahead_may(c, w);
 	s->planned_group = w->first->group; /* others may have claims that it has not, and take what is its gang's */
 }

@@ -294,13 +294,14 @@ static void set_pod(struct rf_core *c, struct co_pod *p, const struct rf_sched_p
 	struct co_node *node = v->node.n > 0 ? co_node(c, v->node) : NULL;
 
 	if (p->state == CO_QUEUED && (priority != p->priority || created != p->created || v->pinned != p->pinned ||
-				      !same_text(p->queue, v->queue)))
+				      v->patient != p->patient || !same_text(p->queue, v->queue)))
 		co_work_leave(c, p);
 	p->respec = p->respec || priority != p->priority || v->pinned != p->pinned || v->min_run_ms != p->min_run ||
 		    v->run_limit_ms != p->run_limit;
 	p->priority = (int32_t)priority;
 	p->created = created;
 	p->pinned = v->pinned;
+	p->patient = v->patient;
 	p->rv = v->rv;
 	p->ended = v->ended;
 	p->well = v->well;

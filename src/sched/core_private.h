@@ -161,7 +161,7 @@ struct co_shape {
 	const struct co_group *planned_group;
 	int32_t planned_priority;
 	uint16_t planned_may;
-	bool planned_preemptible;
+	bool planned_preemptible, planned_patient;
 	uint64_t why_fleet, why_wish, why_models, why_number;
 	bool why_fits;	/* a node would do: it is in the way of others only */
 	bool why_quota; /* one would, but for the quota of a model */
@@ -241,7 +241,7 @@ struct co_pod {
 	int32_t priority;
 	uint16_t fails;
 	uint8_t state, todo, bar, waits; /* waits: 0 no, 1 fresh, 2 told */
-	bool known, ended, well, deleting, daemon, pinned, gated, dirty, reown;
+	bool known, ended, well, deleting, daemon, pinned, patient, gated, dirty, reown;
 	bool evicting, by_priority; /* EVICT was said, or is to be */
 	bool late;  /* came to its gang when that was whole */
 	bool whole; /* ... and its gang goes with it, for what would stay is too little */
@@ -331,7 +331,7 @@ struct co_work {
 	size_t n;
 	int64_t min;   /* of a gang that waits: so many more are needed */
 	int64_t stamp; /* ... as its group said then */
-	bool preemptible;
+	bool preemptible, patient;
 	bool running, alike, limbo, ranked;
 	int32_t rank;
 	int64_t started;

@@ -228,8 +228,10 @@ static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 	s->priority = priority_of(w);
 	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
 	s->preemptible = preemptible(p);
-	for (; p != NULL; p = p->work_next) /* as long as any of them may run */
+	for (; p != NULL; p = p->work_next) { /* as long as any of them may run */
 		s->min_run_ms = RF_MAX(s->min_run_ms, co_min_run(p));
+		s->patient = s->patient || p->patient;
+	}
 	p = w->first;
 	s->run_limit_ms = g != NULL && g->run_limit > 0 ? g->run_limit : p->run_limit;
 }
@@ -542,6 +544,7 @@ struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_
 	w->alike = alike;
 	fill_spec(w, &s);
 	w->preemptible = s.preemptible;
+	w->patient = s.patient;
 	s.min = min;
 	s.size = size;
 	if (alike)

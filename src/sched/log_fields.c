@@ -210,6 +210,7 @@ static const struct rf_log_field POD[] = {
 	STR(rf_sched_pod, models),
 	BOOL(rf_sched_pod, one_island),
 	BOOL(rf_sched_pod, pinned),
+	BOOL(rf_sched_pod, patient),
 	BOOL(rf_sched_pod, gated),
 	INT(rf_sched_pod, min_run_ms),
 	INT(rf_sched_pod, run_limit_ms),

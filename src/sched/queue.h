@@ -137,6 +137,7 @@ struct rf_workload_spec {
 	int64_t min, size; /* of a gang: admitted with min to size members; 1 and 1: no gang */
 	struct rf_queue_need need; /* see rf_queues_left */
 	bool preemptible;
+	bool patient; /* nothing is taken for it, but for what was let past its reservation */
 	int64_t min_run_ms;   /* not taken back before it ran that long */
 	int64_t run_limit_ms; /* it ends by then; 0: unknown */
 	const struct rf_queue_ask *ask;

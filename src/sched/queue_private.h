@@ -165,6 +165,7 @@ struct rf_workload {
 	int64_t members; /* 0: waits */
 	uint64_t bill;	 /* of all members */
 	struct rf_workload *prev, *next;
+	bool patient;
 	bool backfilled; /* let past a reservation because it can be stopped */
 	uint64_t news;	 /* of the queues when it started */
 };

@@ -588,7 +588,7 @@ static void judge(const struct rf_takes *t, struct rf_take *k)
 		k->tier = TIER_BACKFILLED;
 		return;
 	}
-	if (!may_go(&t->c, v) || v->news == t->c.qs->news)
+	if (t->c.w->patient || !may_go(&t->c, v) || v->news == t->c.qs->news)
 		return;
 	if (v->shape->leaf == t->c.w->shape->leaf) {
 		if (v->priority >= t->c.w->priority || !may_swap(t, v))

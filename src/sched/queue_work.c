@@ -229,6 +229,7 @@ static int new_work(struct rf_queues *qs, struct rf_queue *q, const struct rf_wo
 				   .priority = s->priority,
 				   .created = s->created_ms,
 				   .min_run = s->min_run_ms,
+				   .patient = s->patient,
 				   .end = RF_QUEUE_NO_LIMIT };
 	q->n_works++;
 	qs->n_works++;

@@ -340,6 +340,7 @@ int rf_sched_read_pod(struct rf_arena *a, const struct rf_json *pod, struct rf_s
 		.well = rf_str_is(rf_json_str_at(pod, "status", "phase"), "Succeeded"),
 		.deleting = rf_json_str_at(meta, "deletionTimestamp").n > 0,
 		.priority = rf_json_int(rf_json_at(spec, "priority"), 0),
+		.patient = rf_str_is(rf_json_str_at(spec, "preemptionPolicy"), "Never"),
 		.created_ms = rd_time(rf_json_str_at(meta, "creationTimestamp")),
 		.os = rf_json_str_at(spec, "os", "name"),
 		.daemon = is_daemon(meta),

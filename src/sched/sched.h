@@ -144,6 +144,7 @@ struct rf_sched_pod {
 	struct rf_str models;	/* card models that will do, separated by '|'; empty: any */
 	bool one_island;	/* its whole cards joined by NVLink */
 	bool pinned;		/* not to be evicted: must fit into what is guaranteed */
+	bool patient;		/* preemptionPolicy Never: nobody is evicted for it */
 	bool gated;		/* spec.schedulingGates: not to be looked at yet */
 	int64_t min_run_ms, run_limit_ms; /* 0: none */
 	int64_t started_ms;	/* bound; 0: not known */

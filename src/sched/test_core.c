@@ -1975,6 +1975,61 @@ static void test_priority_evicts_in_its_own_queue(void **state)
 	end(&w);
 }
 
+/* preemptionPolicy Never: it comes first and takes what is free, and nobody goes for it; not for its queue's guarantee either. */
+static void test_nobody_is_evicted_for_the_patient(void **state)
+{
+	struct world w;
+	struct rf_sched_pod p;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	put_pod(&w, "a1", "a", 1);
+	put_pod(&w, "b1", "b", 1);
+	decide(&w);
+	carry_as(&w, 1, NULL);
+	p = pod(&w, "a2", "a", 1);
+	p.priority = 10;
+	p.patient = true;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
+	/* One like it that is not, with a lower priority, has somebody evicted; who comes first takes the place. */
+	p = pod(&w, "a3", "a", 1);
+	p.priority = 5;
+	put(&w, &p);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_EVICT), 1);
+	gone(&w, "a1", "a");
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "a2"));
+	end(&w);
+}
+
+static void test_the_patient_takes_no_guarantee_back(void **state)
+{
+	(void)state;
+	for (int patient = 0; patient < 2; patient++) {
+		struct world w;
+		struct rf_sched_pod p;
+
+		begin(&w);
+		cluster(&w, 1, 2);
+		guarantee(&w, "a", 1);
+		guarantee(&w, "b", 0);
+		put_pod(&w, "b1", "b", 1);
+		put_pod(&w, "b2", "b", 1);
+		decide(&w);
+		carry_as(&w, 1, NULL);
+		p = pod(&w, "a1", "a", 1);
+		p.patient = patient == 1;
+		put(&w, &p);
+		decide(&w);
+		assert_int_equal(count(&w, RF_CORE_EVICT), patient == 1 ? 0 : 1);
+		end(&w);
+	}
+}
+
 /* Two that came late to a gang of one zone: place is made for both in the same zone, or for one. */
 static void test_plans_of_a_gang_are_in_one_zone(void **state)
 {
@@ -3485,6 +3540,8 @@ int main(void)
 		cmocka_unit_test(test_reclaim),
 		cmocka_unit_test(test_nobody_comes_in_between),
 		cmocka_unit_test(test_priority_evicts_in_its_own_queue),
+		cmocka_unit_test(test_nobody_is_evicted_for_the_patient),
+		cmocka_unit_test(test_the_patient_takes_no_guarantee_back),
 		cmocka_unit_test(test_plans_of_a_gang_are_in_one_zone),
 		cmocka_unit_test(test_what_is_not_evicted),
 		cmocka_unit_test(test_evict_fails),

@@ -150,6 +150,7 @@ static void ev_pod(struct world *w, const struct event *e)
 	p->wish = e->b % 4 == 0 ? (int)(e->b / 4 % WISHES) : WISH_NONE;
 	p->priority = (int64_t)(e->b >> 20) % 3;
 	p->pinned = (e->b >> 24) % 10 == 0;
+	p->patient = w->patience && (e->b >> 48) % 3 == 0;
 	p->gated = (e->b >> 28) % 24 == 0;
 	p->budget = (int)((e->b >> 32) % 2);
 	p->min_run = (e->b >> 36) % 4 == 0 ? 5000 : 0;
@@ -206,6 +207,7 @@ static void ev_gang(struct world *w, const struct event *e)
 			return;
 		w->pods[i].group = g;
 		w->pods[i].priority = (int64_t)(e->b >> 40) % 3;
+		w->pods[i].patient = w->patience && (e->b >> 48) % 3 == 0;
 		w->pods[i].grace = 1000;
 		w->pods[i].wish = (e->b >> 44) % 10 == 0 ? WISH_APART : WISH_NONE;
 		world_tell_pod(w, &w->pods[i]);

@@ -1018,7 +1018,7 @@ static bool outranked(const struct world *w, const struct pod *p)
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *o = &w->pods[i];
 
-		if (o->known && o->node == NOBODY && !o->flying && o->priority > p->priority && ref_leaf(w, o) == ref_leaf(w, p))
+		if (o->known && o->node == NOBODY && !o->flying && !o->patient && o->priority > p->priority && ref_leaf(w, o) == ref_leaf(w, p))
 			return true;
 	}
 	return false;
@@ -1377,7 +1377,7 @@ static bool guarantee_met(struct world *w, const struct pod *p, const char *why)
 	bool gone[PODS] = { false }, more = true;
 	char text[300];
 
-	if (p->group != NOBODY || ref_leaf(w, p) == NOBODY || ref_is_pinned(w, p) || !plain_quotas(w, p) || !models_open(w, p) ||
+	if (p->group != NOBODY || ref_leaf(w, p) == NOBODY || ref_is_pinned(w, p) || p->patient || !plain_quotas(w, p) || !models_open(w, p) ||
 	    !within_guarantee(w, p) || !asks_for_a_kind(p) || strstr(why, "reserv") != NULL)
 		return true;
 	if (!ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))

@@ -313,6 +313,7 @@ void world_put_pod(struct rf_core *c, const struct world *w, const struct pod *p
 				  .models = rf_str(s->h100 ? "H100" : ""),
 				  .one_island = s->island,
 				  .pinned = p->pinned,
+				  .patient = p->patient,
 				  .gated = p->gated,
 				  .min_run_ms = p->min_run,
 				  .run_limit_ms = p->run_limit,
@@ -461,7 +462,7 @@ void world_tell_pod(struct world *w, struct pod *p)
 		p->known = true;
 		SAY(w, "put %s (%s/%s, %s, wish %d%s%s%s%s) node %d%s%s prio %d queue %s group %s created %d started %d minrun %d limit %d",
 		    p->uid, space_name(p->space), p->name, shapes[p->shape].name, p->wish, p->pinned ? ", pinned" : "",
-		    p->gated ? ", gated" : "", p->budget == 1 ? ", budget" : "", "", p->node, p->ended ? " ended" : "",
+		    p->gated ? ", gated" : "", p->budget == 1 ? ", budget" : "", p->patient ? ", patient" : "", p->node, p->ended ? " ended" : "",
 		    p->deleting ? " deleting" : "", (int)p->priority, p->queue != NOBODY ? queue_names[p->queue] : "-",
 		    p->group != NOBODY ? w->groups[p->group].name : "-", (int)p->created, (int)p->started, (int)p->min_run, (int)p->run_limit);
 		BOTH(w, world_put_pod, w, p, p->rv, false);
@@ -782,6 +783,7 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	w->racks = seed % 5 < 2;
 	w->grouped = seed % 8 == 4;
 	w->late_binds = seed % 8 == 7;
+	w->patience = seed % 8 == 3;
 	w->scarce = seed >= SCARCE_SEEDS && seed < MIXED_SEEDS;
 	w->mixed = seed >= MIXED_SEEDS;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;

@@ -104,7 +104,7 @@ struct pod {
 	bool live, known, dirty; /* exists; the core was told of it; of its latest state it was not */
 	bool claimed, claim_known, allocated, claim_deleting, claim_dirty, prepared;
 	bool flying;	 /* decided, not yet allocated or bound: at `place` */
-	bool ended, deleting, evicted, gated, pinned, remade;
+	bool ended, deleting, evicted, gated, pinned, patient, remade;
 	char uid[24], name[24];
 	int space, shape, wish, group, queue, budget;
 	int node; /* bound to */
@@ -159,6 +159,7 @@ struct world {
 	bool late_binds; /* bindings that were called failed may be done later */
 	bool remake; /* evicted pods come again */
 	bool racks;  /* there are racks and pools, and tenants that share no rack */
+	bool patience; /* for some pods nobody is evicted */
 	bool scarce; /* nodes have little CPU and memory */
 	bool mixed;  /* some nodes have cards of two models */
 	bool grouped; /* there are cards that do not say where they are, and tenants that share no NUMA node or no island */

@@ -183,7 +183,7 @@ static void make_pod(struct gen *g, struct rf_sched_pod *p)
 				    .ended = yes(g), .well = yes(g), .deleting = yes(g), .priority = number(g), .created_ms = number(g),
 				    .cpu_milli = number(g), .memory = number(g), .os = text(g), .only_node = text(g),
 				    .daemon = yes(g), .unsupported = text(g), .queue = text(g), .group = text(g),
-				    .models = text(g), .one_island = yes(g), .pinned = yes(g), .gated = yes(g),
+				    .models = text(g), .one_island = yes(g), .pinned = yes(g), .patient = yes(g), .gated = yes(g),
 				    .min_run_ms = number(g), .run_limit_ms = number(g), .started_ms = number(g),
 				    .grace_ms = number(g) };
 	make_containers(g, p);
@@ -359,7 +359,7 @@ static void same_pod(const struct rf_sched_pod *a, const struct rf_sched_pod *b)
 {
 	S(uid), S(ns), S(name), I(rv), S(node), I(ended), I(well), I(deleting), I(priority), I(created_ms), I(cpu_milli);
 	I(memory), S(os), S(only_node), I(daemon), S(unsupported), S(queue), S(group), S(models), I(one_island);
-	I(pinned), I(gated), I(min_run_ms), I(run_limit_ms), I(started_ms), I(grace_ms);
+	I(pinned), I(patient), I(gated), I(min_run_ms), I(run_limit_ms), I(started_ms), I(grace_ms);
 	EACH(containers, n_containers, same_container);
 	EACH(selector, n_selector, same_pair);
 	EACH(tolerations, n_tolerations, same_toleration);
