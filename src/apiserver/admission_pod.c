@@ -53,6 +53,17 @@ static int64_t used_by(struct rf_req *r, struct rf_str tenant, struct rf_str res
 	return (rf_index_tenant_used(r->api->store, tenant, resource) + 999) / 1000;
 }
 
+/* NULL in *ret: it names none, or one that is not there. */
+static int queue_of(struct rf_req *r, const struct rf_json *pod, const struct rf_json **ret, struct rf_err *err)
+{
+	struct rf_str name = rf_json_str_at(pod, "metadata", "labels", RF_QUEUE_LABEL);
+	struct rf_json *queue = NULL;
+	int n = name.n > 0 ? rf_store_get(r->api->store, r->a, rf_kind_get("queues"), RF_STR_EMPTY, name, &queue, err) : 0;
+
+	*ret = n == 0 ? queue : NULL;
+	return n == -RF_NOT_FOUND ? 0 : n;
+}
+
 static int judge_pod(struct rf_req *r, const struct rf_json *pod, struct rf_err *err)
 {
 	struct rf_str name = rf_index_tenant_of(r->api->store, r->a, r->route.ns);
@@ -61,8 +72,10 @@ static int judge_pod(struct rf_req *r, const struct rf_json *pod, struct rf_err 
 				    .tenant_name = name,
 				    .platform = rf_user_is_platform(&r->user) };
 	struct rf_json *tenant = NULL;
-	int n = 0;
+	int n = queue_of(r, pod, &ask.queue, err);
 
+	if (n < 0)
+		return n;
 	if (name.n > 0) {
 		n = rf_store_get(r->api->store, r->a, rf_kind_get("tenants"), RF_STR_EMPTY, name,
 				 &tenant, err);

@@ -881,6 +881,28 @@ static void a_tenant_makes_gangs_and_does_not_say_how_they_fare(void **state)
 	assert_non_null(strstr(err.msg, "status.ending"));
 }
 
+static void what_a_pod_says_of_itself_is_checked(void **state)
+{
+	static const struct {
+		const char *metadata, *message;
+	} rows[] = {
+		{ "{'name':'odd','annotations':{'ringfence.io/preemptible':'no'}}", "it must be \"true\" or \"false\"" },
+		{ "{'name':'odd','annotations':{'ringfence.io/min-run':'60'}}", "there is none of that name" },
+		{ "{'name':'odd','labels':{'ringfence.io/queue':'night'}}", "tenant blue has no queue \"night\"" },
+	};
+	struct rf_err err = RF_ERR_INIT;
+
+	world_create(&w, "/apis/ringfence.io/v1alpha1/queues",
+		     rf_json_make(&w.a, "{'metadata':{'name':'night'},'spec':{'tenant':'green'}}"));
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_json *pod = world_pod(&w, "odd", GPU("1"));
+
+		rf_json_set(&w.a, pod, RF_LIT("metadata"), rf_json_make(&w.a, rows[i].metadata));
+		assert_true(world_try(alice, &w, BLUE_A "?dryRun=All", pod, &err) < 0);
+		assert_non_null(strstr(err.msg, rows[i].message));
+	}
+}
+
 static int64_t allowed_now(void)
 {
 	return rf_json_int(rf_json_at(world_get(&w, "/apis/policy/v1/namespaces/fold/poddisruptionbudgets/web"),
@@ -947,6 +969,7 @@ int main(void)
 		cmocka_unit_test(a_node_writes_only_what_is_its_own),
 		cmocka_unit_test(a_node_does_not_say_where_it_stands),
 		cmocka_unit_test(a_tenant_makes_gangs_and_does_not_say_how_they_fare),
+		cmocka_unit_test(what_a_pod_says_of_itself_is_checked),
 		cmocka_unit_test(queues_and_gangs_are_checked_as_strictly_as_their_schemas),
 		cmocka_unit_test(evictions_are_held_to_budgets),
 	};

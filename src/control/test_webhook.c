@@ -224,6 +224,20 @@ static void a_refusal_says_which_pod_why_and_what_to_do(void **state)
 		"\"true\" or \"false\"");
 }
 
+static void nobody_waits_in_a_queue_of_somebody_else(void **state)
+{
+	struct bench *b = *state;
+	struct rf_json *v = new_pod(b, "blue-a", "p", CARDS("1"));
+
+	rf_json_set(&b->a, rf_json_at(v, "request", "object", "metadata"), RF_LIT("labels"),
+		    rf_json_make(&b->a, "{'ringfence.io/queue':'night'}"));
+	allowed(b, v); /* there is none yet */
+	add(b, "{'kind':'Queue','metadata':{'name':'night'},'spec':{'tenant':'green'}}");
+	refused(b, v, 403,
+		"pods \"p\" is forbidden: label ringfence.io/queue: tenant blue has no queue \"night\"; name one of its "
+		"queues, or leave it out to use \"blue\"");
+}
+
 static void a_node_is_named_by_administrators_only(void **state)
 {
 	struct bench *b = *state;
@@ -1739,6 +1753,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_pod_of_a_tenant_within_its_quota_comes_in),
 		TEST(a_refusal_says_which_pod_why_and_what_to_do),
+		TEST(nobody_waits_in_a_queue_of_somebody_else),
 		TEST(a_node_is_named_by_administrators_only),
 		TEST(pods_without_cards_are_nobodys_business),
 		TEST(until_all_is_known_cards_are_refused),

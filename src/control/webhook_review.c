@@ -168,12 +168,15 @@ static int judge_pod(const struct review *v, struct rf_err *err)
 				    .tenant_name = rf_kube_label(ns, RF_TENANT_LABEL),
 				    .platform = is_administrator(v->request),
 				    .scheduler = v->r->scheduler };
+	struct rf_str queue = rf_kube_label(v->pod, RF_QUEUE_LABEL);
 
 	if (ns == NULL)
 		return rf_fail(
 			err, RF_UNAVAILABLE,
 			"ringfence does not know namespace \"%.*s\" yet; try again in a moment",
 			RF_STR(v->ns));
+	if (queue.n > 0)
+		ask.queue = c->get(c->ctx, &RF_QUEUES, RF_STR_EMPTY, queue);
 	if (ask.tenant_name.n > 0) {
 		ask.tenant = c->get(c->ctx, &RF_TENANTS, RF_STR_EMPTY, ask.tenant_name);
 		count_tenant(v, ask.tenant_name, &ask.used);

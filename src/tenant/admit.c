@@ -165,6 +165,24 @@ static int check_notes(const struct rf_json *pod, struct rf_err *err)
 	return rf_pod_notes(pod, &notes, err);
 }
 
+/* Nothing runs by a queue of somebody else. One that is not there may come. */
+static int check_queue(const struct rf_admission *ask, struct rf_err *err)
+{
+	struct rf_str name = rf_json_str_at(ask->queue, "metadata", "name");
+
+	if (ask->queue == NULL || rf_queue_is_of(ask->queue, ask->tenant_name))
+		return 0;
+	if (ask->tenant_name.n == 0)
+		return rf_fail(err, RF_FORBIDDEN,
+			       "label " RF_QUEUE_LABEL ": queues are for tenants, and namespace \"%.*s\" belongs to none; "
+			       "leave \"%.*s\" out",
+			       RF_STR(ask->ns), RF_STR(name));
+	return rf_fail(err, RF_FORBIDDEN,
+		       "label " RF_QUEUE_LABEL ": tenant %.*s has no queue \"%.*s\"; name one of its queues, or leave it "
+		       "out to use \"%.*s\"",
+		       RF_STR(ask->tenant_name), RF_STR(name), RF_STR(ask->tenant_name));
+}
+
 /* --- the tenant ------------------------------------------------------------------------------ */
 
 static int read_tenant(struct rf_arena *a, const struct rf_admission *ask, struct rf_tenant *ret,
@@ -198,7 +216,7 @@ int rf_tenant_admit(struct rf_arena *a, const struct rf_admission *ask, struct r
 
 	err = err != NULL ? err : &local;
 	if (check_placement(ask, err) < 0 || rf_gpu_ask_of_pod(ask->pod, &gpus, err) < 0 ||
-	    check_notes(ask->pod, err) < 0)
+	    check_notes(ask->pod, err) < 0 || check_queue(ask, err) < 0)
 		return -err->code;
 	if (ask->tenant_name.n == 0) {
 		if (!rf_gpu_ask_any(&gpus))

@@ -22,6 +22,7 @@ struct rf_admission {
 	struct rf_str ns;	      /* where it wants to be */
 	struct rf_str tenant_name;    /* the namespace's label; empty: nobody's */
 	const struct rf_json *tenant; /* the Tenant of that name; NULL: there is none */
+	const struct rf_json *queue;  /* the Queue that the pod's label names; NULL: none, or it is not there (yet) */
 	struct rf_tenant_use used;    /* by the tenant's other pods */
 	bool platform;		      /* an administrator or ringfence itself asks */
 	const char *scheduler; /* what ringfence is called as a scheduler; NULL: RF_SCHEDULER */

@@ -249,14 +249,6 @@ int rf_foreign_rewrite(struct rf_arena *a, const struct rf_foreign *f, const str
 
 /* --- queues and groups as objects --------------------------------------------------------------- */
 
-bool rf_queue_is_of(const struct rf_json *queue, struct rf_str tenant)
-{
-	const struct rf_json *named = rf_json_at(queue, "spec", "tenant");
-	struct rf_str of = named != NULL ? rf_json_str(named) : rf_json_str_at(queue, "metadata", "labels", RF_TENANT_LABEL);
-
-	return tenant.n > 0 && rf_str_eq(of, tenant);
-}
-
 struct rf_str rf_foreign_group_name(struct rf_arena *a, struct rf_str name)
 {
 	static const uint8_t key[16]; /* no secret: it tells the names of one namespace apart */

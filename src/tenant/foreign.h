@@ -40,8 +40,6 @@ struct rf_foreign_owner {
 	void *ctx;
 	const char *scheduler; /* what ringfence is called as a scheduler; NULL: RF_SCHEDULER */
 };
-/* By spec.tenant or, without one, by label: both are for administrators and control to write. */
-bool rf_queue_is_of(const struct rf_json *queue, struct rf_str tenant);
 
 /* Rewrites a new pod in place; ret_patch gets the same as a JSON Patch, NULL if there was nothing to do. Done
  * again it changes nothing. RF_INVALID: a value makes no sense, says two things at once, or is a demand that

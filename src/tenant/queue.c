@@ -139,3 +139,11 @@ int rf_queue_amounts_read(struct rf_arena *a, const struct rf_json *list, const 
 	*ret_n = n;
 	return 0;
 }
+
+bool rf_queue_is_of(const struct rf_json *queue, struct rf_str tenant)
+{
+	const struct rf_json *named = rf_json_at(queue, "spec", "tenant");
+	struct rf_str of = named != NULL ? rf_json_str(named) : rf_json_str_at(queue, "metadata", "labels", RF_TENANT_LABEL);
+
+	return tenant.n > 0 && rf_str_eq(of, tenant);
+}

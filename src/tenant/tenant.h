@@ -44,6 +44,8 @@ struct rf_queue_amount {
 	int64_t guaranteed, limit, lending, borrowing; /* of cpu thousandths, though it is written in cores */
 };
 bool rf_queue_resource_known(struct rf_str name);
+/* Is this Queue the tenant's? By spec.tenant or, without one, by label: both are for administrators and control to write. */
+bool rf_queue_is_of(const struct rf_json *queue, struct rf_str tenant);
 /* A list [{name, guaranteed, limit, lendingLimit, borrowingLimit}], strictly. path is for messages. */
 int rf_queue_amounts_read(struct rf_arena *a, const struct rf_json *list, const char *path,
 			  struct rf_queue_amount **ret, size_t *ret_n, struct rf_err *err);

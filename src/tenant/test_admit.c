@@ -490,6 +490,29 @@ static void what_a_pod_says_of_itself_is_understood_or_refused(void **state)
 	}
 }
 
+static void nobody_waits_in_a_queue_of_somebody_else(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_admission ask = ask_of(with_label(&a, CARD ",", "{'ringfence.io/queue':'night'}"),
+					 tenant_of(&a, "{'quota':{'gpus':1}}"));
+	const char *message = "label ringfence.io/queue: tenant team-a has no queue \"night\"; name one of its queues, or "
+			      "leave it out to use \"team-a\"";
+
+	allowed(&a, &ask); /* it is not there: it may come */
+	ask.queue = rf_json_make(&a, "{'metadata':{'name':'night'},'spec':{'tenant':'team-a'}}");
+	allowed(&a, &ask);
+	ask.queue = rf_json_make(&a, "{'metadata':{'name':'night'},'spec':{'tenant':'team-b'}}");
+	refused(&a, &ask, RF_FORBIDDEN, message);
+	ask.pod = with_label(&a, "", "{'ringfence.io/queue':'night'}");
+	refused(&a, &ask, RF_FORBIDDEN, message);
+	ask.queue = rf_json_make(&a, "{'metadata':{'name':'night'},'spec':{}}"); /* above others, nobody's */
+	refused(&a, &ask, RF_FORBIDDEN, message);
+	ask.tenant_name = RF_STR_EMPTY;
+	refused(&a, &ask, RF_FORBIDDEN,
+		"label ringfence.io/queue: queues are for tenants, and namespace \"team-a\" belongs to none; leave "
+		"\"night\" out");
+}
+
 static void nor_is_it_changed_to_what_is_not_understood(void **state)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -543,6 +566,7 @@ int main(void)
 		cmocka_unit_test(a_change_keeps_the_queue_and_the_gang),
 		cmocka_unit_test(what_was_wrong_before_may_keep_its_spec),
 		cmocka_unit_test(what_a_pod_says_of_itself_is_understood_or_refused),
+		cmocka_unit_test(nobody_waits_in_a_queue_of_somebody_else),
 		cmocka_unit_test(nor_is_it_changed_to_what_is_not_understood),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
