@@ -358,7 +358,7 @@ static void add_tenants_objects(struct rf_audit *x)
 
 		if (rf_tenant_parse(&a, o->o, &tenant, NULL) < 0)
 			continue;
-		made = rf_tenant_objects(&a, o->o, &tenant);
+		made = rf_tenant_objects(&a, o->o, &tenant, NULL, 0);
 		for (size_t i = 0; i < rf_json_len(made); i++)
 			if (rf_audit_add(x, rf_json_item(made, i), o->source, NULL) < 0)
 				return;

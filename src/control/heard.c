@@ -105,12 +105,26 @@ static void heard_quota(struct rf_control *c, const struct rf_json *before, cons
 		heard_child(c, before, after);
 }
 
+/* Its people are to see it, or no longer. */
+static void queues_tenant_due(struct rf_control *c, const struct rf_json *queue)
+{
+	struct rf_str name = rf_json_str_at(queue, "spec", "tenant");
+
+	if (name.n == 0)
+		return;
+	(void)rf_map_set(&c->tenants_some, name, DUE);
+	c->some_due = true;
+}
+
 static void heard_queue(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)
 {
 	rf_feed_queue(&c->placer, before, after);
-	if (!same_but_status(before, after))
-		rf_adoption_all_due(c->adoption);
-	heard_quota(c, before, after);
+	if (same_but_status(before, after))
+		return;
+	rf_adoption_all_due(c->adoption);
+	queues_tenant_due(c, before);
+	queues_tenant_due(c, after);
+	heard_child(c, before, after);
 }
 
 static void heard_group(struct rf_control *c, const struct rf_json *before, const struct rf_json *after)

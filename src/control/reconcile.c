@@ -107,21 +107,37 @@ static bool is_own_queue(const struct rf_tenant *t, struct rf_str name)
 	return t != NULL && rf_str_eq(t->name, name);
 }
 
-/* The role by which its people see its queue, and who they are: of that one name, whatever else is labelled. */
-static size_t drop_queue_role(struct rf_arena *a, struct rf_tenant_plan *p, const struct rf_cluster *c,
-			      struct rf_str tenant)
+static bool is_role_of(struct rf_str role, struct rf_str queue)
+{
+	struct rf_str prefix = RF_LIT(RF_QUEUE_ROLE);
+
+	return rf_str_starts(role, prefix) && rf_str_eq(rf_str_skip(role, prefix.n), queue);
+}
+
+/* The roles by which its people see its queues, and who they are: of such names, whatever else is labelled. Those of the
+ * queues that are shown stay. */
+static size_t drop_queue_roles(struct rf_tenant_plan *p, const struct rf_cluster *c, struct rf_str tenant,
+			       const struct rf_str *shown, size_t n_shown)
 {
 	const struct rf_kube_res *const kinds[] = { &RF_CLUSTERROLEBINDINGS, &RF_CLUSTERROLES };
 	size_t n = 0;
 
 	for (size_t i = 0; i < RF_COUNT(kinds); i++) {
-		const struct rf_json *o = c->get(c->ctx, kinds[i], RF_STR_EMPTY, rf_tenant_queue_role(a, tenant));
+		const struct rf_json *o = NULL;
+		const void *cursor = NULL;
 
-		if (o == NULL || !rf_str_eq(rf_kube_label(o, RF_TENANT_LABEL), tenant))
-			continue;
-		if (!rf_kube_deleting(o))
-			act(p, RF_ACT_DELETE, kinds[i], o, NULL);
-		n++;
+		while ((o = c->next(c->ctx, kinds[i], &cursor)) != NULL) {
+			bool stays = !rf_str_eq(rf_kube_label(o, RF_TENANT_LABEL), tenant) ||
+				     !rf_str_starts(rf_kube_name(o), RF_LIT(RF_QUEUE_ROLE));
+
+			for (size_t k = 0; k < n_shown && !stays; k++)
+				stays = is_role_of(rf_kube_name(o), shown[k]);
+			if (stays)
+				continue;
+			if (!rf_kube_deleting(o))
+				act(p, RF_ACT_DELETE, kinds[i], o, NULL);
+			n++;
+		}
 	}
 	return n;
 }
@@ -132,7 +148,7 @@ static void plan_end(struct rf_arena *a, const struct rf_cluster *c, const struc
 	struct rf_str name = rf_kube_name(tenant);
 	size_t namespaces = drop_unwanted(p, c, &RF_NAMESPACES, name, is_wanted, NULL);
 	size_t queues = drop_unwanted(p, c, &RF_QUEUES, name, is_own_queue, NULL);
-	size_t roles = drop_queue_role(a, p, c, name);
+	size_t roles = drop_queue_roles(p, c, name, NULL, 0);
 
 	say(p, "Terminating", false, "Deleting",
 	    rf_arena_printf(a, "%zu of its namespaces are still being deleted", namespaces));
@@ -202,22 +218,46 @@ static void plan_object(struct rf_arena *a, const struct rf_cluster *c, struct r
 		act(p, RF_ACT_PATCH, res, wanted, patch);
 }
 
+/* Its own Queue first, whether it is there yet or not, and those that administrators made for it. */
+static struct rf_str *queues_of(struct rf_arena *a, const struct rf_cluster *c, struct rf_str tenant, size_t *ret_n)
+{
+	const struct rf_json *o = NULL;
+	const void *cursor = NULL;
+	struct rf_str *names;
+	size_t n = 1, all = 1;
+
+	while (c->next(c->ctx, &RF_QUEUES, &cursor) != NULL)
+		all++;
+	names = rf_arena_array(a, struct rf_str, all);
+	names[0] = tenant;
+	cursor = NULL;
+	while ((o = c->next(c->ctx, &RF_QUEUES, &cursor)) != NULL)
+		if (rf_queue_is_of(o, tenant) && !rf_str_eq(rf_kube_name(o), tenant))
+			names[n++] = rf_kube_name(o);
+	*ret_n = n;
+	return names;
+}
+
 /* All or nothing: with one namespace refused, the others must not get its accounts among their
  * subjects. */
 static void plan_live(struct rf_arena *a, const struct rf_cluster *c, const struct rf_json *tenant,
 		      const struct rf_tenant *t, struct rf_tenant_plan *p)
 {
 	struct rf_json *wanted = NULL;
+	struct rf_str *queues = NULL;
+	size_t n_queues = 0;
 
 	for (size_t i = 0; i < t->n_namespaces; i++) {
 		if (blocked(a, c, t, t->namespaces[i], p))
 			return;
 	}
-	wanted = rf_tenant_objects(a, tenant, t);
+	queues = queues_of(a, c, t->name, &n_queues);
+	wanted = rf_tenant_objects(a, tenant, t, queues + 1, n_queues - 1);
 	for (size_t i = 0; i < rf_json_len(wanted); i++)
 		plan_object(a, c, rf_json_item(wanted, i), p);
 	(void)drop_unwanted(p, c, &RF_NAMESPACES, t->name, is_wanted, t);
 	(void)drop_unwanted(p, c, &RF_QUEUES, t->name, is_own_queue, t);
+	(void)drop_queue_roles(p, c, t->name, queues, n_queues);
 	say(p, "Ready", true, "Reconciled",
 	    rf_arena_printf(a, "%zu namespace%s, isolation %s", t->n_namespaces,
 			    t->n_namespaces == 1 ? "" : "s", rf_isolation_name(t->isolation)));

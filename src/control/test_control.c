@@ -352,6 +352,23 @@ static void a_tenant_that_shrinks_loses_the_namespace(void **state)
 	       "Reconciled");
 }
 
+static void its_people_see_all_its_queues_and_no_others(void **state)
+{
+	struct bench *b = *state;
+
+	settle(b, tenant(b, "{}"));
+	rf_json_push(&b->a, b->objects,
+		     rf_json_make(&b->a, "{'kind':'Queue','metadata':{'name':'night'},'spec':{'tenant':'team-a'}}"));
+	rf_json_push(&b->a, b->objects,
+		     rf_json_make(&b->a, "{'kind':'Queue','metadata':{'name':'theirs'},'spec':{'tenant':'team-b'}}"));
+	expect(b, tenant(b, "{}"),
+	       "create clusterroles /ringfence:queue:night, create clusterrolebindings /ringfence:queue:night", "Reconciled");
+	settle(b, tenant(b, "{}"));
+	rf_json_set_str(&b->a, rf_json_at(thing(b, &RF_QUEUES, "", "night"), "spec"), "tenant", RF_LIT("team-b"));
+	expect(b, tenant(b, "{}"),
+	       "delete clusterrolebindings /ringfence:queue:night, delete clusterroles /ringfence:queue:night", "Reconciled");
+}
+
 static void a_deleted_tenant_goes_after_its_namespaces(void **state)
 {
 	struct bench *b = *state;
@@ -745,6 +762,7 @@ int main(void)
 		TEST(a_namespace_on_its_way_out_is_waited_for),
 		TEST(an_invalid_tenant_changes_nothing_and_says_why),
 		TEST(a_tenant_that_shrinks_loses_the_namespace),
+		TEST(its_people_see_all_its_queues_and_no_others),
 		TEST(a_deleted_tenant_goes_after_its_namespaces),
 		TEST(a_status_is_written_once_and_keeps_its_time),
 		TEST(a_claim_says_what_was_asked_and_what_was_granted),

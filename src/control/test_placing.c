@@ -509,7 +509,7 @@ static void add_tenant(struct world *w, const char *name, const char *spec)
 
 	assert_int_equal(rf_tenant_parse(&w->a, t, &parsed, NULL), 0);
 	put(w, text(w, "/apis/ringfence.io/v1alpha1/tenants/%s", name), t);
-	all = rf_tenant_objects(&w->a, t, &parsed);
+	all = rf_tenant_objects(&w->a, t, &parsed, NULL, 0);
 	for (size_t i = 0; i < rf_json_len(all); i++) {
 		struct rf_json *o = rf_json_item(all, i);
 

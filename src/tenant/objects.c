@@ -68,30 +68,29 @@ static struct rf_json *binding_of(struct rf_arena *a, const struct rf_json *tena
 		ns, labels(a, t), subjects_of(a, tenant, t));
 }
 
-struct rf_str rf_tenant_queue_role(struct rf_arena *a, struct rf_str tenant)
+struct rf_str rf_tenant_queue_role(struct rf_arena *a, struct rf_str queue)
 {
-	return rf_arena_printf(a, RF_QUEUE_ROLE "%.*s", RF_STR(tenant));
+	return rf_arena_printf(a, RF_QUEUE_ROLE "%.*s", RF_STR(queue));
 }
 
 /* Queues are the cluster's, so that a role in a namespace cannot show one. */
-static struct rf_json *queue_role_of(struct rf_arena *a, const struct rf_tenant *t)
+static void push_queue_role(struct rf_arena *a, const struct rf_json *tenant, const struct rf_tenant *t, struct rf_str queue,
+			    struct rf_json *to)
 {
-	return rf_json_make(a,
-			    "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRole','metadata':{'name':%S,"
-			    "'labels':%j},'rules':[{'apiGroups':['ringfence.io'],'resources':['queues'],"
-			    "'resourceNames':[%S],'verbs':['get']}]}",
-			    rf_tenant_queue_role(a, t->name), labels(a, t), t->name);
-}
+	struct rf_str name = rf_tenant_queue_role(a, queue);
 
-static struct rf_json *queue_binding_of(struct rf_arena *a, const struct rf_json *tenant, const struct rf_tenant *t)
-{
-	struct rf_str name = rf_tenant_queue_role(a, t->name);
-
-	return rf_json_make(a,
-			    "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRoleBinding','metadata':"
-			    "{'name':%S,'labels':%j},'roleRef':{'apiGroup':'rbac.authorization.k8s.io','kind':"
-			    "'ClusterRole','name':%S},'subjects':%j}",
-			    name, labels(a, t), name, subjects_of(a, tenant, t));
+	rf_json_push(a, to,
+		     rf_json_make(a,
+				  "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRole','metadata':{'name':%S,"
+				  "'labels':%j},'rules':[{'apiGroups':['ringfence.io'],'resources':['queues'],"
+				  "'resourceNames':[%S],'verbs':['get']}]}",
+				  name, labels(a, t), queue));
+	rf_json_push(a, to,
+		     rf_json_make(a,
+				  "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRoleBinding','metadata':"
+				  "{'name':%S,'labels':%j},'roleRef':{'apiGroup':'rbac.authorization.k8s.io','kind':"
+				  "'ClusterRole','name':%S},'subjects':%j}",
+				  name, labels(a, t), name, subjects_of(a, tenant, t)));
 }
 
 /* Each namespace may use the tenant's whole quota; the sum over its namespaces is held to it by
@@ -149,8 +148,8 @@ static struct rf_json *queue_of(struct rf_arena *a, const struct rf_tenant *t)
 		t->name, labels(a, t), spec);
 }
 
-struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant,
-				  const struct rf_tenant *parsed)
+struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant, const struct rf_tenant *parsed,
+				  const struct rf_str *more, size_t n_more)
 {
 	struct rf_json *all = rf_json_array(a);
 
@@ -164,7 +163,8 @@ struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tena
 		rf_json_push(a, all, account_of(a, parsed, ns));
 		rf_json_push(a, all, binding_of(a, tenant, parsed, ns));
 	}
-	rf_json_push(a, all, queue_role_of(a, parsed));
-	rf_json_push(a, all, queue_binding_of(a, tenant, parsed));
+	push_queue_role(a, tenant, parsed, parsed->name, all);
+	for (size_t i = 0; i < n_more; i++)
+		push_queue_role(a, tenant, parsed, more[i], all);
 	return all;
 }

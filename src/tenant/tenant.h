@@ -117,12 +117,13 @@ bool rf_pod_counts(const struct rf_json *pod);
 /* The name of the claim that control makes for this pod. */
 struct rf_str rf_pod_claim_name(struct rf_arena *a, const struct rf_json *pod);
 
-/* The ClusterRole, and its binding, by which the tenant's people see its Queue and no other. */
+/* The ClusterRole, and its binding, by which the people of a Queue's tenant see it, and no others. */
 #define RF_QUEUE_ROLE "ringfence:queue:"
-struct rf_str rf_tenant_queue_role(struct rf_arena *a, struct rf_str tenant);
+struct rf_str rf_tenant_queue_role(struct rf_arena *a, struct rf_str queue);
 
-/* The objects that must exist for this tenant, an array in the order in which to create them. */
-struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant,
-				  const struct rf_tenant *parsed);
+/* The objects that must exist for this tenant, an array in the order in which to create them. more: names of its other
+ * Queues, for its people to see. */
+struct rf_json *rf_tenant_objects(struct rf_arena *a, const struct rf_json *tenant, const struct rf_tenant *parsed,
+				  const struct rf_str *more, size_t n_more);
 
 #endif

@@ -536,8 +536,8 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 	const struct rf_json *all, *o;
 
 	assert_int_equal(rf_tenant_parse(&a, tenant, &t, NULL), 0);
-	all = rf_tenant_objects(&a, tenant, &t);
-	assert_int_equal(rf_json_len(all), 11);
+	all = rf_tenant_objects(&a, tenant, &t, &(struct rf_str)RF_LIT("team-a-night"), 1);
+	assert_int_equal(rf_json_len(all), 13);
 	for (size_t i = 0; i < rf_json_len(all); i++)
 		assert_true(rf_str_is(
 			rf_json_str_at(rf_json_item(all, i), "metadata", "labels", RF_TENANT_LABEL),
@@ -556,7 +556,7 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 	assert_int_equal(rf_json_len(rf_json_at(o, "subjects")), 3);
 	assert_true(rf_str_is(rf_json_str_at(o, "roleRef", "name"), "ringfence-tenant-owner"));
 	assert_non_null(find(all, "ServiceAccount", "y"));
-	/* Its people see its queue, and may do nothing else with it. */
+	/* Its people see its queues, and may do nothing else with them. */
 	assert_true(rf_json_equal(rf_json_at(find(all, "ClusterRole", ""), "rules"),
 				  rf_json_make(&a, "[{'apiGroups':['ringfence.io'],'resources':['queues'],'resourceNames':"
 						   "['team-a'],'verbs':['get']}]")));
@@ -565,6 +565,15 @@ static void a_tenant_becomes_fenced_namespaces_and_a_queue(void **state)
 	assert_true(rf_json_equal(rf_json_at(find(all, "ClusterRoleBinding", ""), "roleRef"),
 				  rf_json_make(&a, "{'apiGroup':'rbac.authorization.k8s.io','kind':'ClusterRole','name':"
 						   "'ringfence:queue:team-a'}")));
+	/* Of a second queue too, each by a role of its name. */
+	o = rf_json_item(all, 11);
+	assert_true(rf_str_is(rf_json_str_at(o, "metadata", "name"), "ringfence:queue:team-a-night"));
+	assert_true(rf_json_equal(rf_json_at(o, "rules"),
+				  rf_json_make(&a, "[{'apiGroups':['ringfence.io'],'resources':['queues'],'resourceNames':"
+						   "['team-a-night'],'verbs':['get']}]")));
+	o = rf_json_item(all, 12);
+	assert_true(rf_str_is(rf_json_str_at(o, "roleRef", "name"), "ringfence:queue:team-a-night"));
+	assert_true(rf_json_equal(rf_json_at(o, "subjects"), rf_json_at(find(all, "ClusterRoleBinding", ""), "subjects")));
 	assert_true(rf_json_equal(
 		rf_json_at(find(all, "Queue", ""), "spec"),
 		rf_json_make(&a, "{'tenant':'team-a','weight':1,'resources':[{'name':'cards','limit':2},"
@@ -584,7 +593,7 @@ static void a_tenants_queue_says_what_is_guaranteed_and_lent(void **state)
 	assert_int_equal(rf_tenant_parse(&a, tenant, &t, NULL), 0);
 	assert_int_equal(t.queue_amounts[0].limit, 4000);
 	assert_true(rf_json_equal(
-		rf_json_at(find(rf_tenant_objects(&a, tenant, &t), "Queue", ""), "spec"),
+		rf_json_at(find(rf_tenant_objects(&a, tenant, &t, NULL, 0), "Queue", ""), "spec"),
 		rf_json_make(&a, "{'tenant':'team-a','weight':2,'parent':'org','resources':[{'name':'cpu','limit':4},"
 				 "{'name':'cards/h100','limit':3},{'name':'cards','guaranteed':4,'limit':8,"
 				 "'lendingLimit':1,'borrowingLimit':2},{'name':'share-bytes','limit':0}]}")));
