@@ -246,6 +246,7 @@ static void names_done(struct rf_placer *p)
 		free(p->round.names.at[i]);
 	rf_vec_done(&p->round.names);
 	p->round.at = 0;
+	tallies_done(&p->round.sums);
 }
 
 void rf_books_done(struct rf_placer *p)
@@ -406,7 +407,7 @@ struct rf_json *rf_queue_status(struct rf_placer *p, struct rf_arena *a, const s
 				bool usage)
 {
 	const struct rf_json *is = rf_json_at(queue, "status");
-	const struct tally *y = rf_map_get(&p->queues, rf_kube_name(queue));
+	const struct tally *y = rf_map_get(&p->round.sums, rf_kube_name(queue));
 	const char *bad = rf_map_get(&p->bad_queues, rf_kube_name(queue));
 	struct rf_json *status =
 		rf_json_make(a, "{'pending':%D,'running':%D,'usage':%D,'message':%s,'resources':%j}",
@@ -462,6 +463,34 @@ void rf_books_queues_due(struct rf_placer *p, bool usage)
 	p->round.due_usage |= usage;
 }
 
+static void add_sum(struct rf_placer *p, struct rf_str name, const struct tally *y)
+{
+	struct tally *sum = rf_map_get(&p->round.sums, name);
+
+	if (sum == NULL) {
+		sum = rf_new(struct tally);
+		(void)rf_map_set(&p->round.sums, name, sum);
+	}
+	sum->pending += y->pending;
+	sum->running += y->running;
+}
+
+/* What is counted in a queue counts in those above it, unless they go round in a circle. */
+static void sum_up(struct rf_placer *p)
+{
+	for (const struct rf_map_slot *s = NULL; (s = rf_map_next(&p->queues, s)) != NULL;) {
+		struct rf_str up[RF_QUEUE_DEPTH_MAX + 1], name = rf_map_key(s);
+		size_t n = 0;
+
+		for (; name.n > 0 && n < RF_COUNT(up); n++) {
+			up[n] = name;
+			name = rf_json_str_at(p->cluster.get(p->cluster.ctx, &RF_QUEUES, RF_STR_EMPTY, name), "spec", "parent");
+		}
+		for (size_t i = 0; i < (name.n > 0 ? 1 : n); i++)
+			add_sum(p, up[i], s->value);
+	}
+}
+
 static void begin_round(struct rf_placer *p)
 {
 	const struct rf_json *queue = NULL;
@@ -472,6 +501,7 @@ static void begin_round(struct rf_placer *p)
 	names_done(p);
 	while ((queue = p->cluster.next(p->cluster.ctx, &RF_QUEUES, &cursor)) != NULL)
 		rf_vec_push(&p->round.names, copy(rf_kube_name(queue)));
+	sum_up(p);
 	p->round.usage = p->round.due_usage;
 	p->round.due = p->round.due_usage = false;
 	p->moved = false; /* what moves from here on is for the next round */

@@ -146,6 +146,7 @@ struct rf_placer {
 	struct rf_map groups_trouble, queues_trouble; /* those whose status could not be written -> when to try again */
 	struct {
 		RF_VEC(char *) names; /* queues that are looked at in this round, from `at` on */
+		struct rf_map sums;   /* name -> the count of it and of those below it, when the round began */
 		size_t at;
 		bool usage;	     /* past usage is written, too */
 		bool due, due_usage; /* another round */

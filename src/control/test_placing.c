@@ -1566,6 +1566,34 @@ static void a_queue_says_what_waits_and_what_runs(void **state)
 	assert_int_equal(w->writes, 0);
 }
 
+static void a_queue_above_others_counts_theirs(void **state)
+{
+	struct world *w = *state;
+	const char *names[] = { "org", "dept", "red", "blue" };
+
+	add_node(w, "n1", 2);
+	put(w, "/apis/ringfence.io/v1alpha1/queues/org",
+	    rf_json_make(&w->a, "{'kind':'Queue','metadata':{'name':'org'},'spec':{'weight':1}}"));
+	put(w, "/apis/ringfence.io/v1alpha1/queues/dept",
+	    rf_json_make(&w->a, "{'kind':'Queue','metadata':{'name':'dept'},'spec':{'parent':'org'}}"));
+	add_tenant(w, "red", "{'quota':{'gpus':8},'queue':{'parent':'dept'}}");
+	add_tenant(w, "blue", "{'quota':{'gpus':8},'queue':{'parent':'org'}}");
+	for (int i = 0; i < 3; i++)
+		add_pod(w, "red", text(w, "p%d", i), 1, NULL);
+	add_pod(w, "blue", "q", 1, NULL);
+	run(w);
+	write_queues(w, true);
+	for (size_t i = 0; i < RF_COUNT(names); i++) {
+		const struct rf_json *status =
+			rf_json_at(get(w, text(w, "/apis/ringfence.io/v1alpha1/queues/%s", names[i])), "status");
+		int64_t pods = rf_json_int(rf_json_at(status, "pending"), 0) + rf_json_int(rf_json_at(status, "running"), 0);
+
+		assert_int_equal(pods, i == 0 ? 4 : i == 3 ? 1 : 3);
+		if (i == 0)
+			assert_int_equal(rf_json_int(rf_json_at(status, "running"), 0), 2);
+	}
+}
+
 static void a_queue_without_a_limit_tells_none(void **state)
 {
 	struct world *w = *state;
@@ -2277,6 +2305,7 @@ int main(void)
 		TEST(a_queue_that_cannot_be_written_holds_up_no_other),
 		TEST(gangs_that_cannot_be_written_hold_up_no_other),
 		TEST(a_queue_says_what_waits_and_what_runs),
+		TEST(a_queue_above_others_counts_theirs),
 		TEST(a_queue_without_a_limit_tells_none),
 		TEST(a_queue_tells_of_a_model_as_it_was_written),
 		TEST(a_queue_that_makes_no_sense_says_so_until_it_does),
