@@ -319,7 +319,8 @@ static int print_figures(const struct rf_json *runs, struct rf_err *err)
 {
 	static const struct rf_column columns[] = {
 		{ "RUN", "run" },	    { "JOBS", "jobs" },		     { "STARTED", "started" },
-		{ "WAITING", "waiting" },   { "GPU %", "gpuAllocation" },    { "IDLE %", "fragmentation" },
+		{ "WAITING", "waiting" },   { "WITHDRAWN", "withdrawn" },    { "EVICTED", "evicted" },
+		{ "GPU %", "gpuAllocation" },    { "IDLE %", "fragmentation" },
 		{ "SHARE ERROR %", "shareError" }, { "OF ALL %", "shareErrorOfAll" }, { "PREEMPTIONS", "preemptions" },
 		{ "HOURS", "hours" },	    { "DECISIONS/S", "decisionsPerSecond" },
 	};
@@ -504,7 +505,8 @@ const struct rf_verb RF_VERB_SIMULATE = {
 		   "no place, by size.\n"
 		   "\n"
 		   "Jobs in the layout of Microsoft's Philly trace: they come when they came, wait in their tenant's queue,\n"
-		   "run as long as they ran, and go. Printed is how long they waited, by size and tenant; how much of the\n"
+		   "run as long as they ran, and go. Each job is one of STARTED, WAITING in the end, WITHDRAWN before it\n"
+		   "started, and EVICTED and not come again. Printed is how long they waited, by size and tenant; how much of the\n"
 		   "cards was in use while jobs came (GPU %); how much lay idle although something waited that asked for no\n"
 		   "more than that (IDLE %); and how far tenants were from their fair share when the last job came (SHARE\n"
 		   "ERROR %: of its part, the worst tenant's; OF ALL %: of all that was used). Fair is what was used until then,\n"

@@ -1,5 +1,6 @@
 /* The day of a log once more, with changes. Who came when, asked for what and ran how long is as logged; what the
  * scheduler did that day, and its echo in pods and claims, is left out and decided anew. */
+#include "gpu/models.h"
 #include "simulate/private.h"
 
 struct stay { /* of a pod */
@@ -134,7 +135,10 @@ static int add_node(struct day *d, const struct rf_simulate *s, size_t i, int64_
 	const struct rf_simulate_node *n = &s->nodes.at[i];
 	struct rf_sched_device cards[RF_FLEET_CARDS_MAX];
 	struct rf_log_event e = { .kind = RF_LOG_NODE, .t = t };
-	struct rf_str name = rf_arena_printf(&d->a, "what-if-%zu", i);
+	struct rf_str name = rf_arena_printf(&d->a, "what-if-%zu", i), model = s->models[n->model];
+	char counted[64];
+	const struct rf_gpu_model *known = rf_gpu_model_named(model.p, model.n, counted);
+	int64_t memory = (known != NULL ? (int64_t)known->memory_mib : INT64_C(80) << 10) << 20;
 	int r;
 
 	e.node = (struct rf_sched_node){ .name = name, .cpu_milli = n->cpu_milli, .memory = n->memory, .pods = 1000,
@@ -142,8 +146,8 @@ static int add_node(struct day *d, const struct rf_simulate *s, size_t i, int64_
 	r = rf_world_tell(d->w, &e, err);
 	for (unsigned k = 0; k < n->cards; k++)
 		cards[k] = (struct rf_sched_device){ .name = rf_arena_printf(&d->a, "gpu-%u", k),
-						     .model = rf_arena_str(&d->a, s->models[n->model]),
-						     .fault = RF_STR_EMPTY, .memory = INT64_C(80) << 30,
+						     .model = rf_arena_str(&d->a, model),
+						     .fault = RF_STR_EMPTY, .memory = memory,
 						     .milli = RF_FLEET_MILLI };
 	e = (struct rf_log_event){ .kind = RF_LOG_DEVICES, .t = t, .name = name };
 	e.devices.at = cards;

@@ -160,8 +160,8 @@ struct rf_json *rf_tally_json(const struct rf_tally *b, struct rf_arena *a, stru
 {
 	int64_t decided = b->binds + b->preemptions;
 	struct rf_json *v = rf_json_make(
-		a, "{'run':%S,'jobs':%D,'started':%D,'withdrawn':%D,'waiting':%D,'preemptions':%D}", run, b->n_jobs,
-		(int64_t)b->n_started, b->n_withdrawn, b->n_waiting, b->preemptions);
+		a, "{'run':%S,'jobs':%D,'started':%D,'withdrawn':%D,'evicted':%D,'waiting':%D,'preemptions':%D}", run,
+		b->n_jobs, (int64_t)b->n_started, b->n_withdrawn, rf_tally_evicted(b), b->n_waiting, b->preemptions);
 	struct rf_tally_share *shares = rf_tally_shares(b);
 
 	rf_json_set(a, v, RF_LIT("gpuAllocation"), ratio(a, b->busy_used, b->busy_capacity, 100));

@@ -1,4 +1,5 @@
 /* Jobs over time, as Microsoft's Philly trace has them, and machines without a file. */
+#include "gpu/models.h"
 #include "simulate/private.h"
 
 enum { JOB_TIME, JOB_RUN, JOB_CARDS, JOB_TENANT, JOB_COLUMNS };
@@ -132,6 +133,20 @@ bool rf_simulate_is_nodes(struct rf_str text)
 	       memchr(head.p, '.', head.n) == NULL && memchr(text.p, '.', text.n) == NULL;
 }
 
+/* A model that nobody asks for, because it is misspelt, would be cards that nobody gets. */
+static int check_model(struct rf_str text, struct rf_str model, struct rf_err *err)
+{
+	rf_auto(buf) known = RF_BUF_INIT;
+	char name[64];
+
+	if (model.n == 0 || rf_gpu_model_named(model.p, model.n, name) != NULL)
+		return 0;
+	for (size_t i = 0; rf_gpu_model_at(i) != NULL; i++)
+		rf_buf_printf(&known, "%s%s", i > 0 ? ", " : "", rf_gpu_model_at(i)->key);
+	return rf_fail(err, RF_INVALID, "\"%.*s\": no card is called \"%.*s\"; there are %s; leave it out for cards of no model",
+		       (int)RF_MIN(text.n, 60), text.p, (int)RF_MIN(model.n, 60), model.p, known.p);
+}
+
 int rf_simulate_add_nodes(struct rf_simulate *s, struct rf_str text, struct rf_err *err)
 {
 	struct rf_simulate_node n = { .cpu_milli = RF_FLEET_CPU_MAX, .memory = RF_FLEET_MEMORY_MAX };
@@ -153,7 +168,7 @@ int rf_simulate_add_nodes(struct rf_simulate *s, struct rf_str text, struct rf_e
 	if (many > RF_SIMULATE_NODES_MAX - (int64_t)RF_MIN(s->nodes.n, RF_SIMULATE_NODES_MAX) || each > RF_FLEET_CARDS_MAX)
 		return rf_fail(err, RF_INVALID, "\"%.*s\": at most %d machines of at most %d cards",
 			       (int)RF_MIN(text.n, 60), text.p, RF_SIMULATE_NODES_MAX, RF_FLEET_CARDS_MAX);
-	if (rf_simulate_model(s, 1, model, &n.model, err) < 0)
+	if (check_model(text, model, err) < 0 || rf_simulate_model(s, 1, model, &n.model, err) < 0)
 		return -RF_INVALID;
 	n.cards = (uint8_t)each;
 	for (; many > 0; many--)

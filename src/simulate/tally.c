@@ -23,6 +23,7 @@ struct job {
 	rf_tally_area now;  /* while shares are reckoned: of those that run */
 	bool started, evicted, waiting;
 	bool again; /* was evicted: its wait was counted */
+	bool counted; /* among the jobs: one that is gated is none yet */
 };
 
 enum life { LIFE_GATED, LIFE_WAITING, LIFE_RUNNING };
@@ -339,7 +340,6 @@ static struct job *job_of(struct rf_tally *b, const struct rf_log_event *e, uint
 	min = gang ? rf_map_get(&b->groups, rf_buf_str(&key)) : NULL;
 	j->min = min != NULL ? RF_MAX(*min, 1) : 1;
 	rf_map_set(&b->jobs, rf_buf_str(&key), j);
-	b->n_jobs++;
 	return j;
 }
 
@@ -371,8 +371,15 @@ static void came(struct rf_tally *b, int64_t t)
 	b->last_ms = t;
 }
 
+static void count_job(struct rf_tally *b, struct job *j)
+{
+	b->n_jobs += !j->counted;
+	j->counted = true;
+}
+
 static void wait_pod(struct rf_tally *b, struct pod *p)
 {
+	count_job(b, p->job);
 	p->life = LIFE_WAITING;
 	p->came = b->now_ms;
 	b->tenants.at[p->job->tenant].waiting += p->milli;
@@ -393,6 +400,7 @@ static void bind_pod(struct rf_tally *b, struct pod *p, int64_t t)
 		p->came = t;
 	p->life = LIFE_RUNNING;
 	p->began = t;
+	count_job(b, j);
 	tenant->used += p->milli;
 	b->used += p->milli;
 	if (++j->bound < j->min || j->started)
@@ -417,7 +425,8 @@ static void end_job(struct rf_tally *b, struct job *j)
 		j->again = true;
 		return;
 	}
-	*(j->started ? &b->n_ended : &b->n_withdrawn) += 1;
+	if (j->counted)
+		*(j->started ? &b->n_ended : &b->n_withdrawn) += 1;
 	b->tenants.at[j->tenant].largest = RF_MAX(b->tenants.at[j->tenant].largest, j->area);
 	rf_map_del(&b->jobs, rf_str_n(j->key, j->key_n));
 	free_job(j);
@@ -532,6 +541,18 @@ int rf_tally_see(struct rf_tally *b, const struct rf_log_event *e, struct rf_err
 		break;
 	}
 	return 0;
+}
+
+int64_t rf_tally_evicted(const struct rf_tally *b)
+{
+	int64_t n = 0;
+
+	for (const struct rf_map_slot *s = NULL; (s = rf_map_next(&b->jobs, s)) != NULL;) {
+		const struct job *j = s->value;
+
+		n += j->counted && !j->started && !j->waiting;
+	}
+	return n;
 }
 
 /* --- shares ------------------------------------------------------------------------------------ */

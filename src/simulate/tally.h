@@ -84,6 +84,8 @@ void rf_tally_call(struct rf_tally *b, struct rf_str tenant, struct rf_str name)
 
 /* How many of its jobs wait now, by the order in which tenants were first told. */
 int64_t rf_tally_waiting(const struct rf_tally *b, uint32_t tenant);
+/* Jobs that were evicted and have not come again. With those that started, wait and were withdrawn they are all. */
+int64_t rf_tally_evicted(const struct rf_tally *b);
 
 struct rf_tally_stat {
 	int64_t n, mean, p50, p90, p99, max; /* ms */

@@ -63,7 +63,8 @@ static void jobs_that_make_no_sense_are_refused(void **state)
 static void machines_need_no_file(void **state)
 {
 	rf_auto(simulate) s = RF_SIMULATE_INIT;
-	static const char *const BAD[] = { "", "8", "x8", "0x8", "8x0", "8x65", "100001x1", "axb", "1:x", "-1x8", "8x8x" };
+	static const char *const BAD[] = { "", "8", "x8", "0x8", "8x0", "8x65", "100001x1", "axb", "1:x", "-1x8", "8x8x", "1:nosuchx8" };
+	struct rf_err err = RF_ERR_INIT;
 
 	assert_int_equal(rf_simulate_add_nodes(&s, RF_LIT("2x8"), NULL), 0);
 	assert_int_equal(rf_simulate_add_nodes(&s, RF_LIT("1:h100x4"), NULL), 0);
@@ -75,6 +76,9 @@ static void machines_need_no_file(void **state)
 		if (rf_simulate_add_nodes(&s, rf_str(BAD[i]), NULL) != -RF_INVALID)
 			fail_msg("%s was taken", BAD[i]);
 	assert_int_equal(s.nodes.n, 3);
+	assert_int_equal(rf_simulate_add_nodes(&s, RF_LIT("1:nosuchx8"), &err), -RF_INVALID);
+	assert_non_null(strstr(err.msg, "no card is called \"nosuch\"; there are "));
+	assert_non_null(strstr(err.msg, "H100"));
 	assert_true(rf_simulate_is_nodes(RF_LIT("48x8")));
 	assert_true(rf_simulate_is_nodes(RF_LIT("10:h100x8")));
 	assert_false(rf_simulate_is_nodes(RF_LIT("nodes.csv")));
@@ -230,8 +234,11 @@ static void one_that_was_evicted_is_the_same_job_when_it_comes_again(void **stat
 	on(&b, 2000, "bind", "p");
 	on(&b, 3000, "evict", "p");
 	on(&b, 4000, "del", "p");
+	assert_int_equal(rf_tally_evicted(&b), 1);
+	assert_int_equal(b.n_started + b.n_waiting + b.n_withdrawn, 0);
 	see(&b, "{\"t\":4000,\"put\":\"pod\",\"uid\":\"p.1\",\"ns\":\"a\",\"name\":\"p\",\"containers\":[{\"cards\":1}]}");
 	assert_int_equal(b.n_waiting, 1);
+	assert_int_equal(rf_tally_evicted(&b), 0);
 	on(&b, 9000, "bind", "p.1");
 	on(&b, 10000, "del", "p.1");
 	assert_int_equal(b.preemptions, 1);
@@ -254,6 +261,7 @@ static void withdrawn_gated_and_unknown_pods_are_told_apart(void **state)
 	pod(&b, 1000, "a", "cpu", 0, "");
 	pod(&b, 1000, "a", "gated", 1, ",\"gated\":true");
 	assert_int_equal(b.n_waiting, 0);
+	assert_int_equal(b.n_jobs, 0); /* until it may run */
 	pod(&b, 2000, "a", "gated", 1, "");
 	assert_int_equal(b.n_waiting, 1);
 	on(&b, 3000, "del", "gated");
