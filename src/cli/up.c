@@ -23,7 +23,7 @@
 #define LOG_MAX (10 * 1024 * 1024)
 
 static const char *o_data, *o_listen, *o_simulate, *o_kubeconfig, *o_dashboard, *o_images, *o_name,
-	*o_mps;
+	*o_mps, *o_event_log;
 static bool o_keep_pods, o_verbose;
 
 enum child_id { APISERVER, CONTROL, NODE, CHILD_COUNT };
@@ -414,6 +414,7 @@ static void describe_children(struct up *u)
 	add_opt(c, "--data", u->data.p);
 	add_opt(c, "--foreign", rf_cli_foreign_list);
 	add_opt(c, "--foreign-card", rf_cli_foreign_card);
+	add_opt(c, "--event-log", o_event_log);
 
 	c = &u->children[NODE];
 	child_init(u, NODE, "node");
@@ -479,12 +480,29 @@ static int check_addresses(struct rf_err *err)
 	return 0;
 }
 
+static int check_event_log(struct rf_err *err)
+{
+	const char *slash = o_event_log != NULL ? strrchr(o_event_log, '/') : NULL;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const char *folder = slash == NULL ? "." : rf_arena_printf(&a, "%.*s/", (int)(slash - o_event_log), o_event_log).p;
+	struct stat st;
+
+	if (o_event_log == NULL)
+		return 0;
+	if (stat(folder, &st) < 0)
+		return rf_fail_errno(err, "--event-log %s: its folder", o_event_log);
+	if (lstat(o_event_log, &st) == 0 && !S_ISREG(st.st_mode))
+		return rf_fail(err, RF_INVALID, "--event-log %s: not a plain file; name one that may be written", o_event_log);
+	return 0;
+}
+
 static int run(int argc, char **argv, struct rf_err *err)
 {
 	static struct up u;
 	int r;
 
-	if (rf_cli_no_more(&RF_VERB_UP, argc, argv, err) < 0 || check_addresses(err) < 0 || rf_cli_foreign(err) < 0)
+	if (rf_cli_no_more(&RF_VERB_UP, argc, argv, err) < 0 || check_addresses(err) < 0 || check_event_log(err) < 0 ||
+	    rf_cli_foreign(err) < 0)
 		return -err->code;
 	rf_log_init("up", RF_LOG_INFO);
 	u.lock = -1;
@@ -516,6 +534,7 @@ static const struct rf_opt OPTS[] = {
 	{ "images", 0, RF_OPT_STR, &o_images, "DIR", "folder of OCI bundles that pods may name as image" },
 	{ "name", 0, RF_OPT_STR, &o_name, "NODE", "name of this node (default: host name)" },
 	{ "mps-control", 0, RF_OPT_STR, &o_mps, "FILE", "NVIDIA's MPS control daemon, for pools with sharing: mps (default: the driver's)" },
+	{ "event-log", 0, RF_OPT_STR, &o_event_log, "FILE", "what the scheduler hears and decides, for \"ringfence simulate --log\"; FILE.1 is the part before" },
 	RF_OPT_FOREIGN,
 	{ "keep-pods", 0, RF_OPT_FLAG, &o_keep_pods, NULL, "when stopping, leave pods running for the next start" },
 	{ "verbose", 'v', RF_OPT_FLAG, &o_verbose, NULL, "logs on standard error instead of DIR/log" },

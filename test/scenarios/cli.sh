@@ -12,6 +12,7 @@ says "help lists the verbs" "Start with: ringfence up" "$RINGFENCE" --help
 refuses "an unknown verb is named" 'no verb "frobnicate"' "$RINGFENCE" frobnicate
 refuses "an unknown option is named" "gpus has no option --frob" "$RINGFENCE" gpus --frob
 refuses "a missing value is asked for" "--data needs a value" "$RINGFENCE" up --data
+refuses "a log of events in no folder is explained" "its folder" "$RINGFENCE" up --data "$work/x" --event-log "$work/no/such"
 refuses "a bad address is explained" "is not an address" "$RINGFENCE" up --data "$work/x" --listen nowhere
 refuses "no platform: says what to do" "ringfence up" "$RINGFENCE" gpus --kubeconfig "$work/none"
 says "version as JSON" '"version":' "$RINGFENCE" version -o json

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Gangs, guarantees and what survives a crash: real kubectl, real containers, simulated cards.
 source "$(dirname "$0")/lib.sh"
-platform_up --simulate 4xH200
+platform_up --simulate 4xH200 --event-log "$work/events.log"
 
 tenant() { # NAME QUOTA GUARANTEED
 	kubectl apply -f - <<-YAML
@@ -132,6 +132,8 @@ check "the platform stops" test $? = 0
 platform_start --simulate 4xH200
 check "and starts again" test $? = 0
 says "the ledger knows red" "red " ledger
+says "what was decided on one machine can be decided again" " 0 differences" "$RINGFENCE" simulate --log "$work/events.log"
+check "  and otherwise" "$RINGFENCE" simulate --log "$work/events.log" --what-if nodes+=1:h200x4
 platform_stop
 platform_start --simulate 4xH200
 says "and still does after another start, though nothing of red ran since" "red " ledger
