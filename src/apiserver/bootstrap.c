@@ -198,6 +198,46 @@ static int bindings(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
 	return 0;
 }
 
+struct pods {
+	struct rf_arena *a;
+	struct rf_json *all;
+	struct rf_err *err;
+};
+
+static int note_priority(void *ctx, const struct rf_row *row)
+{
+	struct pods *p = ctx;
+	struct rf_json *o = NULL;
+
+	if (rf_json_parse(p->a, row->json, &o, p->err) < 0)
+		return -p->err->code;
+	if (rf_json_int(rf_json_at(o, "spec", "priority"), 0) != 0)
+		rf_json_push(p->a, p->all, o);
+	return 0;
+}
+
+/* In a store from before there were classes pods have the priority that their authors wrote. It is no class's: they have
+ * none, as one that names no class. */
+static int drop_own_priorities(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
+{
+	const struct rf_kind *k = rf_kind_get("pods");
+	struct pods p = { a, rf_json_array(a), err };
+	struct rf_list l = { .kind = k, .each = note_priority, .ctx = &p };
+
+	if (rf_store_count(api->store, rf_kind_get("priorityclasses"), RF_STR_EMPTY) > 0)
+		return 0;
+	if (rf_store_list(api->store, &l, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < rf_json_len(p.all); i++) {
+		struct rf_json *after = rf_json_clone(a, rf_json_item(p.all, i));
+
+		rf_json_set_int(a, rf_json_at(after, "spec"), "priority", 0);
+		if (rf_write_put(api, a, k, rf_json_item(p.all, i), after, err) < 0)
+			return -err->code;
+	}
+	return 0;
+}
+
 static int priority_classes(struct rf_api *api, struct rf_arena *a, struct rf_err *err)
 {
 	for (size_t i = 0; i < RF_COUNT(rf_system_classes); i++) {
@@ -241,7 +281,7 @@ int rf_bootstrap(struct rf_api *api, struct rf_err *err)
 	if (rf_write_begin(api, err) < 0)
 		return -err->code;
 	if (namespaces(api, &a, err) < 0 || roles(api, &a, err) < 0 || bindings(api, &a, err) < 0 ||
-	    priority_classes(api, &a, err) < 0 || ledger(api, &a, err) < 0) {
+	    drop_own_priorities(api, &a, err) < 0 || priority_classes(api, &a, err) < 0 || ledger(api, &a, err) < 0) {
 		rf_write_rollback(api);
 		return rf_wrap(err, "create the system objects");
 	}

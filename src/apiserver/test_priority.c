@@ -1,6 +1,7 @@
 /* PriorityClasses: the number by which pods go first is an administrator's, and a tenant chooses among names. */
 #include <signal.h>
 
+#include "apiserver/store.h"
 #include "apiserver/test_world.h"
 
 #define CLASSES "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -169,6 +170,50 @@ static void system_classes_are_not_for_tenants(void **state)
 	assert_int_equal(rf_json_int(rf_json_at(pod, "spec", "priority"), 0), 2000000000);
 }
 
+static void forget_classes(const char *db)
+{
+	rf_auto_ptr(store) s = NULL;
+	struct rf_err err = RF_ERR_INIT;
+	const struct rf_kind *classes = rf_kind_get("priorityclasses"), *pods = rf_kind_get("pods");
+	static const char *const NAMES[] = { "system-cluster-critical", "system-node-critical", "high", "patient" };
+	struct rf_json *o = NULL, *pod = NULL;
+
+	assert_ok(rf_store_open(db, rf_clock_system(), &s, &err), err);
+	assert_ok(rf_store_begin(s, &err), err);
+	for (size_t i = 0; i < RF_COUNT(NAMES); i++) {
+		assert_ok(rf_store_get(s, &w.a, classes, RF_STR_EMPTY, rf_str(NAMES[i]), &o, &err), err);
+		assert_ok(rf_store_delete(s, &w.a, classes, o, rf_json_clone(&w.a, o), &err), err);
+	}
+	assert_ok(rf_store_get(s, &w.a, pods, RF_LIT("blue"), RF_LIT("old"), &o, &err), err);
+	pod = rf_json_clone(&w.a, o);
+	rf_json_set_int(&w.a, rf_json_at(pod, "spec"), "priority", 2000000000);
+	assert_ok(rf_store_put(s, &w.a, pods, o, pod, &err), err);
+	assert_ok(rf_store_commit(s, NULL, NULL, &err), err);
+}
+
+static void what_authors_wrote_before_there_were_classes_is_no_priority(void **state)
+{
+	struct rf_json *pod = NULL;
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_ok(try_pod(alice, PODS, "old", "{}", &pod, &err), err);
+	world_restart(&w, SIGTERM, forget_classes);
+	rf_kube_free(alice);
+	alice = world_as(&w, "alice", NULL);
+	pod = world_get(&w, PODS "/old");
+	assert_int_equal(rf_json_int(rf_json_at(pod, "spec", "priority"), -1), 0);
+	/* Later starts leave pods alone, whatever becomes of their class. */
+	world_create(&w, CLASSES, class("high", 1000, "{}"));
+	world_create(&w, CLASSES, class("patient", -5, "{'preemptionPolicy':'Never'}"));
+	pod_gets("later", "{'priorityClassName':'high'}", "high", 1000, "PreemptLowerPriority");
+	assert_ok(rf_kube_delete(w.admin, &w.a, RF_LIT(CLASSES "/high"), -1, false, &err), err);
+	world_restart(&w, SIGTERM, NULL);
+	rf_kube_free(alice);
+	alice = world_as(&w, "alice", NULL);
+	assert_int_equal(rf_json_int(rf_json_at(world_get(&w, PODS "/later"), "spec", "priority"), -1), 1000);
+	world_create(&w, CLASSES, class("high", 1000, "{}"));
+}
+
 /* --- classes -------------------------------------------------------------------------------- */
 
 static void tenants_read_classes_and_administrators_write_them(void **state)
@@ -263,6 +308,7 @@ int main(void)
 		cmocka_unit_test(nobody_writes_his_own_number),
 		cmocka_unit_test(a_priority_stays_what_it_was),
 		cmocka_unit_test(system_classes_are_not_for_tenants),
+		cmocka_unit_test(what_authors_wrote_before_there_were_classes_is_no_priority),
 		cmocka_unit_test(tenants_read_classes_and_administrators_write_them),
 		cmocka_unit_test(values_and_names_have_their_bounds),
 		cmocka_unit_test(what_a_class_means_does_not_change),
