@@ -41,6 +41,7 @@ static struct rf_str why_queue(struct co_words *w)
 	const struct co_tenant *t = p->ns->tenant;
 	bool by_group = p->group != NULL && p->group->known && p->group->queue != NULL;
 	const char *name = by_group ? p->group->queue : p->queue;
+	const struct co_queue *q;
 
 	if (t == NULL)
 		return co_plain(w, rf_arena_printf(w->a, "asks for queue %s, and its namespace belongs to no tenant", name != NULL ? name : ""),
@@ -48,6 +49,10 @@ static struct rf_str why_queue(struct co_words *w)
 	if (name == NULL)
 		return co_plain(w, rf_arena_printf(w->a, "tenant %s has no queue that pods may wait in", t->name), "queue",
 				"name one of its leaf queues or wait");
+	q = rf_map_get(&w->c->queue_map, rf_str(name));
+	if (q == NULL || (!q->put && !q->own))
+		return co_plain(w, rf_arena_printf(w->a, "there is no queue %s", name), "queue",
+				"name a queue of its own tenant or have an administrator make it");
 	return co_plain(w, rf_arena_printf(w->a, "queue %s is not one in which pods of tenant %s may wait", name, t->name),
 			"queue", "name a leaf queue of its own tenant");
 }
@@ -158,14 +163,15 @@ struct rf_str co_much(struct co_words *w, int64_t resource, int64_t n)
 	return rf_arena_printf(w->a, "%.*s of %s", RF_STR(much), noun(w->c, resource));
 }
 
-static const char *help_of(const struct rf_why *y)
+static const char *help_of(const struct co_words *w, const struct rf_why *y)
 {
 	if (y->by == RF_WHY_BY_NOBODY && y->kind == RF_WHY_CAPACITY)
 		return y->need > 1 ? "ask for less or add nodes" : "add nodes";
 	if (y->by == RF_WHY_BY_NOBODY && y->kind != RF_WHY_GUARANTEE)
 		return y->need > 1 ? "ask for less or have the quota raised" : "have the quota raised";
 	if (y->by == RF_WHY_BY_BORROWERS)
-		return "wait until what was lent is taken back";
+		return w->p->patient ? "wait until others end: for a class with preemptionPolicy Never nobody is evicted" :
+				       "wait until what was lent is taken back";
 	switch (y->kind) {
 	case RF_WHY_LIMIT:
 	case RF_WHY_BORROWING:
@@ -188,7 +194,7 @@ struct rf_str co_why_quota(struct co_words *w, const struct rf_why *y, const cha
 
 	w->number = co_mix(w->number, y->kind);
 	if (w->mute)
-		return co_line(w, RF_STR_EMPTY, res, rf_arena_cstr(w->a, level), y->need, y->have, help_of(y));
+		return co_line(w, RF_STR_EMPTY, res, rf_arena_cstr(w->a, level), y->need, y->have, help_of(w, y));
 	need = co_much(w, y->resource, y->need);
 	have = co_amount(w, y->resource, y->have);
 	if (w->p->work->group != NULL)
@@ -214,7 +220,7 @@ struct rf_str co_why_quota(struct co_words *w, const struct rf_why *y, const cha
 		break;
 	}
 	return co_line(w, rf_arena_printf(w->a, "%.*s%s", RF_STR(text), more), res, rf_arena_cstr(w->a, level), y->need, y->have,
-		       help_of(y));
+		       help_of(w, y));
 }
 
 /* --- what is said --------------------------------------------------------------------------------- */

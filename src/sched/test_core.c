@@ -520,6 +520,26 @@ static void test_reason_of_cards(void **state)
 	end(&w);
 }
 
+static void test_reason_of_a_queue(void **state)
+{
+	struct rf_sched_pod p;
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 2);
+	p = pod(&w, "p1", "a", 1);
+	p.queue = RF_LIT("night");
+	put(&w, &p);
+	p = pod(&w, "p2", "a", 1);
+	p.queue = RF_LIT("b");
+	put(&w, &p);
+	decide(&w);
+	assert_has(why(&w, "p1"), "there is no queue night. ");
+	assert_has(why(&w, "p2"), "queue b is not one in which pods of tenant a may wait. ");
+	end(&w);
+}
+
 static void test_reason_of_quota(void **state)
 {
 	struct world w;
@@ -2026,6 +2046,8 @@ static void test_the_patient_takes_no_guarantee_back(void **state)
 		put(&w, &p);
 		decide(&w);
 		assert_int_equal(count(&w, RF_CORE_EVICT), patient == 1 ? 0 : 1);
+		if (patient == 1)
+			assert_has(why(&w, "a1"), "help=wait until others end: for a class with preemptionPolicy Never nobody is evicted");
 		end(&w);
 	}
 }
@@ -3492,6 +3514,7 @@ int main(void)
 		cmocka_unit_test(test_several_containers),
 		cmocka_unit_test(test_shares_and_slices),
 		cmocka_unit_test(test_reason_of_cards),
+		cmocka_unit_test(test_reason_of_a_queue),
 		cmocka_unit_test(test_reason_of_quota),
 		cmocka_unit_test(test_reasons_that_no_place_helps),
 		cmocka_unit_test(test_reasons_name_no_stranger),
