@@ -155,11 +155,25 @@ static int add_node(struct day *d, const struct rf_simulate *s, size_t i, int64_
 	return r < 0 ? r : rf_world_tell(d->w, &e, err);
 }
 
+static int note_models(const struct day *d, struct rf_simulate *s, struct rf_err *err)
+{
+	uint8_t model;
+
+	for (size_t i = 0; i < d->events.n; i++) {
+		const struct rf_log_event *e = &d->events.at[i];
+
+		for (size_t k = 0; e->kind == RF_LOG_DEVICES && k < e->devices.n; k++)
+			if (rf_simulate_model(s, 1, e->devices.at[k].model, &model, err) < 0)
+				return -err->code;
+	}
+	return 0;
+}
+
 static int add_nodes(struct day *d, struct rf_err *err)
 {
 	const struct rf_simulate_changes *c = d->o->changes;
 	rf_auto(simulate) s = RF_SIMULATE_INIT;
-	int r = 0;
+	int r = c != NULL ? note_models(d, &s, err) : 0;
 
 	for (size_t i = 0; c != NULL && i < c->n && r >= 0; i++)
 		if (c->at[i].kind == RF_SIMULATE_NODES)

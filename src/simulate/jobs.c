@@ -133,17 +133,24 @@ bool rf_simulate_is_nodes(struct rf_str text)
 	       memchr(head.p, '.', head.n) == NULL && memchr(text.p, '.', text.n) == NULL;
 }
 
-/* A model that nobody asks for, because it is misspelt, would be cards that nobody gets. */
-static int check_model(struct rf_str text, struct rf_str model, struct rf_err *err)
+/* A model that nobody asks for, because it is misspelt, would be cards that nobody gets. Those that are there are known. */
+static int check_model(const struct rf_simulate *s, struct rf_str text, struct rf_str model, struct rf_err *err)
 {
 	rf_auto(buf) known = RF_BUF_INIT;
-	char name[64];
+	char name[64], other[64];
 
 	if (model.n == 0 || rf_gpu_model_named(model.p, model.n, name) != NULL)
 		return 0;
+	for (size_t i = 0; i < s->n_models; i++) {
+		(void)rf_gpu_model_named(s->models[i].p, s->models[i].n, other);
+		if (strcmp(name, other) == 0)
+			return 0;
+	}
 	for (size_t i = 0; rf_gpu_model_at(i) != NULL; i++)
 		rf_buf_printf(&known, "%s%s", i > 0 ? ", " : "", rf_gpu_model_at(i)->key);
-	return rf_fail(err, RF_INVALID, "\"%.*s\": no card is called \"%.*s\"; there are %s; leave it out for cards of no model",
+	return rf_fail(err, RF_INVALID,
+		       "\"%.*s\": no card is called \"%.*s\"; there are %s, and those of the machines that there are; leave it out "
+		       "for cards of no model",
 		       (int)RF_MIN(text.n, 60), text.p, (int)RF_MIN(model.n, 60), model.p, known.p);
 }
 
@@ -168,7 +175,7 @@ int rf_simulate_add_nodes(struct rf_simulate *s, struct rf_str text, struct rf_e
 	if (many > RF_SIMULATE_NODES_MAX - (int64_t)RF_MIN(s->nodes.n, RF_SIMULATE_NODES_MAX) || each > RF_FLEET_CARDS_MAX)
 		return rf_fail(err, RF_INVALID, "\"%.*s\": at most %d machines of at most %d cards",
 			       (int)RF_MIN(text.n, 60), text.p, RF_SIMULATE_NODES_MAX, RF_FLEET_CARDS_MAX);
-	if (check_model(text, model, err) < 0 || rf_simulate_model(s, 1, model, &n.model, err) < 0)
+	if (check_model(s, text, model, err) < 0 || rf_simulate_model(s, 1, model, &n.model, err) < 0)
 		return -RF_INVALID;
 	n.cards = (uint8_t)each;
 	for (; many > 0; many--)

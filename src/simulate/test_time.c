@@ -79,6 +79,8 @@ static void machines_need_no_file(void **state)
 	assert_int_equal(rf_simulate_add_nodes(&s, RF_LIT("1:nosuchx8"), &err), -RF_INVALID);
 	assert_non_null(strstr(err.msg, "no card is called \"nosuch\"; there are "));
 	assert_non_null(strstr(err.msg, "H100"));
+	s.models[s.n_models++] = RF_LIT("ACME 9000"); /* a machine has one */
+	assert_int_equal(rf_simulate_add_nodes(&s, RF_LIT("1:acme-9000x8"), NULL), 0);
 	assert_true(rf_simulate_is_nodes(RF_LIT("48x8")));
 	assert_true(rf_simulate_is_nodes(RF_LIT("10:h100x8")));
 	assert_false(rf_simulate_is_nodes(RF_LIT("nodes.csv")));
