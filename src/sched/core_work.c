@@ -386,8 +386,11 @@ static int restore(struct rf_core *c, struct co_work *w, struct rf_queue *q, str
 	/* Two charges with the same number in one queue are next to impossible, and harmless. */
 	for (uint64_t salt = 0; salt < 8; salt++) {
 		s->shape = co_charge_shape(ch, true, salt);
-		if (rf_queues_restore(c->queues, q, s, members, w->started, 0, c->now, &w->w, &err) == 0)
-			return 0;
+		if (rf_queues_restore(c->queues, q, s, members, w->started, 0, c->now, &w->w, &err) < 0)
+			continue;
+		if (w->claim != NULL) /* its node lets go at any moment; who looks ahead does not give up a date for it */
+			rf_workload_ends(w->w, w->started);
+		return 0;
 	}
 	return -1;
 }

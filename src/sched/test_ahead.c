@@ -19,7 +19,7 @@ struct job { /* a pod as it is there */
 	int64_t cards, limit, min_run, ends; /* ends: 0: it does not run */
 	const char *group;
 	char node[16];
-	bool evicted;
+	bool evicted, claimed;
 };
 
 struct world {
@@ -28,6 +28,7 @@ struct world {
 	int64_t now, rv;
 	struct job at[PODS_MAX];
 	size_t n, n_waits;
+	bool slow; /* nodes let go of a card a minute after its pod is gone */
 };
 
 static void begin(struct world *w, size_t nodes)
@@ -136,13 +137,21 @@ static void bind(struct world *w, const struct rf_core_decision *d)
 	rf_core_put_claim(w->c, &k);
 	snprintf(j->node, sizeof(j->node), "%.*s", RF_STR(d->node));
 	j->ends = w->now + j->limit;
+	j->claimed = true;
 	tell(w, j, false);
+}
+
+static void let_go(struct world *w, struct job *j)
+{
+	rf_core_del_claim(w->c, rf_str(j->ns), rf_str(j->uid), w->now);
+	j->claimed = false;
 }
 
 static void goes(struct world *w, struct job *j)
 {
 	rf_core_del_pod(w->c, rf_str(j->uid), w->now);
-	rf_core_del_claim(w->c, rf_str(j->ns), rf_str(j->uid), w->now);
+	if (!w->slow)
+		let_go(w, j);
 	j->ends = 0;
 	j->limit = 0; /* over */
 }
@@ -173,6 +182,8 @@ static void until(struct world *w, int64_t time)
 	while (w->now < time) {
 		w->now += MINUTE;
 		for (size_t i = 0; i < w->n; i++) {
+			if (w->at[i].claimed && w->at[i].ends == 0)
+				let_go(w, &w->at[i]);
 			if (w->at[i].ends != 0 && w->at[i].ends <= w->now)
 				goes(w, &w->at[i]);
 		}
@@ -324,6 +335,34 @@ static void one_pod_for_a_whole_machine_is_large_too(void **state)
 	end(&w);
 }
 
+/* What a pod left behind is on its way: nobody knows until when, and it is no reason to forget the date. */
+static void a_date_is_kept_while_nodes_let_go_of_cards(void **state)
+{
+	static struct world w;
+	struct job *large;
+	int64_t start;
+
+	(void)state;
+	begin(&w, 1);
+	w.slow = true;
+	for (int i = 0; i < 8; i++)
+		come(&w, "a", 1, (15 + i) * MINUTE, true);
+	decide(&w);
+	large = come(&w, "b", 8, HOUR, true);
+	for (int i = 0; i < 100; i++) /* they may be stopped at any time */
+		come(&w, "a", 1, 12 * MINUTE, false);
+	until(&w, w.now + 11 * MINUTE);
+	start = date(&w, 0);
+	assert_int_equal(start, 1000000 + 22 * MINUTE);
+	while (w.now < start) {
+		until(&w, w.now + MINUTE);
+		assert_true(date(&w, 0) > 0 && date(&w, 0) <= RF_MAX(start, w.now));
+	}
+	until(&w, start + 3 * MINUTE);
+	assert_true(large->ends != 0);
+	end(&w);
+}
+
 static void nodes_are_free_again_when_who_they_are_kept_for_goes(void **state)
 {
 	static struct world w;
@@ -395,6 +434,7 @@ int main(void)
 		cmocka_unit_test(who_can_be_stopped_passes_by_and_goes_first),
 		cmocka_unit_test(who_leaves_room_beside_it_passes_by),
 		cmocka_unit_test(one_pod_for_a_whole_machine_is_large_too),
+		cmocka_unit_test(a_date_is_kept_while_nodes_let_go_of_cards),
 		cmocka_unit_test(nodes_are_free_again_when_who_they_are_kept_for_goes),
 		cmocka_unit_test(a_node_that_is_kept_is_for_those_who_may),
 	};
