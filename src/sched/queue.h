@@ -89,7 +89,7 @@ struct rf_queue_quota {
 	int64_t resource;
 	/* -1 for a queue with children: the sum of theirs; for a leaf: none, or of what is free by default
 	 * any amount, unless it says how much it may borrow. More than the parent has to give is cut
-	 * down in proportion, as it is when the capacity falls below the sum. */
+	 * down in proportion, as it is when the capacity falls below the sum, to whole units that add up to all of it. */
 	int64_t guaranteed;
 	int64_t limit;	   /* RF_QUEUE_NO_LIMIT: none; so below */
 	int64_t lending;   /* of what is guaranteed and idle, so much is for others */

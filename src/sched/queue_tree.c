@@ -306,8 +306,13 @@ static void set_depth(struct rf_queue *q, size_t depth)
 
 static void link_child(struct rf_queue *q, struct rf_queue *parent)
 {
+	size_t i = parent->children.n;
+
 	q->parent = parent;
 	rf_vec_push(&parent->children, q);
+	for (; i > 0 && strcmp(parent->children.at[i - 1]->name, q->name) > 0; i--)
+		parent->children.at[i] = parent->children.at[i - 1];
+	parent->children.at[i] = q;
 	rf_order_parent(parent);
 	parent->first = NULL;
 	set_depth(q, parent->depth + 1);
@@ -464,10 +469,11 @@ static void sum_up(struct rf_queues *qs, struct rf_queue *q)
 		q->rate += q->children.at[i]->rate;
 }
 
-/* What the children claim is cut in proportion where it is more than there is. */
+/* What the children claim is cut in proportion where it is more than there is. Rounded is what they have together up to each, in
+ * the order of their names, so that nothing of it is lost. */
 static void cut(struct rf_queue *q, size_t r, int64_t total, enum rf_vec_name from, enum rf_vec_name to)
 {
-	int64_t sum = 0;
+	int64_t sum = 0, upto = 0, given = 0;
 
 	for (size_t i = 0; i < q->children.n; i++) {
 		int64_t one = q->children.at[i]->v[from][r];
@@ -479,8 +485,11 @@ static void cut(struct rf_queue *q, size_t r, int64_t total, enum rf_vec_name fr
 		struct rf_queue *c = q->children.at[i];
 		int64_t one = c->v[from][r];
 
-		if (one != RF_QUEUE_NO_LIMIT && sum > total)
-			one = (int64_t)((rf_u128)one * (uint64_t)total / (uint64_t)sum);
+		if (one != RF_QUEUE_NO_LIMIT && sum > total) {
+			upto = rf_queue_add(upto, one);
+			one = (int64_t)(((rf_u128)upto * (uint64_t)total + (uint64_t)sum / 2) / (uint64_t)sum) - given;
+			given += one;
+		}
 		c->v[to][r] = one;
 	}
 }

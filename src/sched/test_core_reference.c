@@ -588,10 +588,10 @@ static bool holds_at_all(const struct world *w, int q)
 	return w->queues[q].exists || (q < TENANTS && w->tenants[q].exists);
 }
 
-/* After cuts: siblings who were promised more than there is get less in proportion. */
+/* After cuts: siblings who were promised more than there is get less in proportion, and all of it. */
 static int64_t after_cuts(const struct world *w, int q, enum res r, int64_t (*of)(const struct world *w, int q, enum res r))
 {
-	int64_t mine = of(w, q, r), sum = 0, total;
+	int64_t mine = of(w, q, r), sum = 0, before = 0, total;
 
 	if (mine == NONE || mine == 0)
 		return mine;
@@ -600,8 +600,11 @@ static int64_t after_cuts(const struct world *w, int q, enum res r, int64_t (*of
 		int64_t one = holds_at_all(w, i) && up(w, i) == up(w, q) ? of(w, i, r) : 0;
 
 		sum += one == NONE ? 0 : one;
+		before += one == NONE || strcmp(queue_names[i], queue_names[q]) >= 0 ? 0 : one;
 	}
-	return total != NONE && sum > total ? (int64_t)((__int128)mine * total / sum) : mine;
+	if (total == NONE || sum <= total)
+		return mine;
+	return (int64_t)(((__int128)(before + mine) * total + sum / 2) / sum - ((__int128)before * total + sum / 2) / sum);
 }
 
 int64_t ref_guaranteed_now(const struct world *w, int q, enum res r)

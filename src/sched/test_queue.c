@@ -303,6 +303,9 @@ static void guarantees_above_what_there_is_are_cut(void **state)
 	assert_int_equal(view(qs, org).guaranteed, 4);
 	assert_int_equal(view(qs, c).guaranteed, 4);
 	assert_int_equal(view(qs, a).guaranteed, 2);
+	capacity(qs, 7); /* all of it is somebody's */
+	assert_int_equal(view(qs, org).guaranteed + view(qs, c).guaranteed, 7);
+	assert_int_equal(view(qs, a).guaranteed + view(qs, b).guaranteed, view(qs, org).guaranteed);
 	capacity(qs, 0);
 	assert_int_equal(view(qs, a).guaranteed, 0);
 	submit(qs, a, 1);

@@ -174,7 +174,7 @@ static int64_t sum_of(struct world *w, int q, int r)
 
 static int64_t guar_of(struct world *w, int q, int r)
 {
-	int64_t total, sum = 0, mine = sum_of(w, q, r);
+	int64_t total, sum = 0, before = 0, mine = sum_of(w, q, r);
 
 	if (mine == NONE)
 		return NONE;
@@ -183,8 +183,11 @@ static int64_t guar_of(struct world *w, int q, int r)
 		int64_t one = up(w, i) == up(w, q) ? sum_of(w, i, r) : 0;
 
 		sum += one == NONE ? 0 : one;
+		before += one == NONE || strcmp(names[i], names[q]) >= 0 ? 0 : one;
 	}
-	return sum > total ? mine * total / sum : mine;
+	if (sum <= total)
+		return mine;
+	return ((before + mine) * total + sum / 2) / sum - (before * total + sum / 2) / sum;
 }
 
 static void count_guarantees(struct world *w)
