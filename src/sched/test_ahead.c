@@ -31,6 +31,8 @@ struct world {
 	bool slow; /* nodes let go of a card a minute after its pod is gone */
 };
 
+static bool patient_gangs; /* nobody is evicted for them, but for what was let past */
+
 static void begin(struct world *w, size_t nodes)
 {
 	struct rf_core_config config;
@@ -83,6 +85,7 @@ static void tell(struct world *w, const struct job *j, bool deleting)
 
 	if (j->group != NULL)
 		p.group = rf_str(j->group);
+	p.patient = patient_gangs && j->group != NULL;
 	if (j->ends != 0)
 		p.started_ms = j->ends - j->limit;
 	rf_core_put_pod(w->c, &p, w->now);
@@ -292,6 +295,13 @@ static void who_can_be_stopped_passes_by_and_goes_first(void **state)
 	end(&w);
 }
 
+static void who_passed_by_goes_for_the_patient_too(void **state)
+{
+	patient_gangs = true;
+	who_can_be_stopped_passes_by_and_goes_first(state);
+	patient_gangs = false;
+}
+
 static void who_leaves_room_beside_it_passes_by(void **state)
 {
 	static struct world w;
@@ -432,6 +442,7 @@ int main(void)
 		cmocka_unit_test(a_gang_starts_by_its_date_on_a_cluster_full_of_small_jobs),
 		cmocka_unit_test(who_ends_before_passes_by),
 		cmocka_unit_test(who_can_be_stopped_passes_by_and_goes_first),
+		cmocka_unit_test(who_passed_by_goes_for_the_patient_too),
 		cmocka_unit_test(who_leaves_room_beside_it_passes_by),
 		cmocka_unit_test(one_pod_for_a_whole_machine_is_large_too),
 		cmocka_unit_test(a_date_is_kept_while_nodes_let_go_of_cards),
