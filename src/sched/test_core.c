@@ -2194,7 +2194,7 @@ static void test_refused_member_of_a_gang_that_went(void **state)
 	member(&w, "g1", "a", "g", 1);
 	decide(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 4);
-	rf_core_failed(w.c, RF_LIT("v3"), RF_LIT("its budget is used up"), w.now);
+	rf_core_failed(w.c, RF_CORE_EVICT, RF_LIT("v3"), RF_LIT("its budget is used up"), w.now);
 	for (int i = 0; i < 3; i++)
 		gone(&w, rf_arena_cstr(&w.a, rf_arena_printf(&w.a, "v%d", i)), "b");
 	node(&w, "n9", 4, "NVIDIA H100 80GB HBM3");
