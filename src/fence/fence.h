@@ -60,8 +60,9 @@ struct rf_graph_pool {
 /* How long a launch of its kind takes, learned from marks. A kind is in one of the four places of its set, which are
  * one line of the cache. */
 struct rf_cost {
-	uint64_t key; /* atomic, as ns: also read without the lock */
+	uint64_t key; /* atomic, as the others: also read without the lock */
 	uint32_t ns;  /* 0: not known */
+	uint16_t next; /* what came after it last: programs do the same over and over */
 };
 
 /* A mark is an event behind some launches of a lane: when it is done, so are they. */

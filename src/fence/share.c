@@ -56,6 +56,7 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	struct rf_lane *lane; /* NULL: not paced */
 	CUcontext ctx;
 	unsigned kind;
+	unsigned next; /* the kind that should follow */
 	uint32_t tid;
 	uint32_t pid; /* for which tid and lane hold */
 	bool more; /* there is something to do after the launch */
@@ -286,6 +287,16 @@ static inline unsigned find_kind(const struct rf_fence *f, unsigned set, uint64_
 	while (i < set + RF_COST_WAYS && __atomic_load_n(&f->cost[i].key, __ATOMIC_RELAXED) != key)
 		i++;
 	return i;
+}
+
+/* Its cost is looked at now. That of the one that should come next is fetched: until then it would not be in the cache. */
+static inline void note_kind(struct rf_fence *f, unsigned kind)
+{
+	if (mine.next != kind)
+		__atomic_store_n(&f->cost[mine.kind].next, (uint16_t)kind, __ATOMIC_RELAXED);
+	mine.kind = kind;
+	mine.next = __atomic_load_n(&f->cost[kind].next, __ATOMIC_RELAXED);
+	__builtin_prefetch(&f->cost[mine.next]);
 }
 
 static unsigned kind_of(struct rf_fence *f, uint64_t key)
@@ -1043,7 +1054,7 @@ static void grant(struct rf_fence *f, struct rf_lane *l, const struct rf_work *w
 
 /* Without the lock: what is counted here is in the books when somebody settles. A default stream may be another
  * context's by now: then so little counts in the wrong lane, of the same card. */
-static inline bool goes_along(const struct rf_fence *f, const struct rf_work *w, unsigned set)
+static inline bool goes_along(struct rf_fence *f, const struct rf_work *w, unsigned set)
 {
 	struct rf_along *a = mine.along;
 	uint64_t was, along;
@@ -1072,7 +1083,7 @@ static inline bool goes_along(const struct rf_fence *f, const struct rf_work *w,
 	mine.turns--;
 	mine.left -= ns;
 	mine.dearest = ns > mine.dearest ? ns : mine.dearest;
-	mine.kind = kind;
+	note_kind(f, kind);
 	mine.more = false;
 	return true;
 }
@@ -1087,7 +1098,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	settle(f, l);
 	if (RF_RARELY(p->busy_from && now > p->done_at + p->inflight + GAP))
 		after_pause(f, g, l, now);
-	mine.kind = kind_of(f, w->key);
+	note_kind(f, kind_of(f, w->key));
 	cost = cost_of(f, mine.kind);
 	mine.probe = RF_RARELY(f->cost[mine.kind].ns == 0 || l->doubt || now >= p->probe_at) &&
 		     is_due(f, l, cost, now);
