@@ -1391,14 +1391,16 @@ void co_evict_none(struct rf_core *c, struct co_group *g)
 	}
 }
 
-/* With those who were refused and wait for their next time it is a gang again: they stay, and count as such from now on, not
- * only when that time has come. */
+/* With those who were refused and wait for their next time, or for being told again, it is a gang again: they stay, and count as
+ * such from now on. Plans of which somebody was not told yet are looked at anew as a whole (co_plans_review). */
 void co_evict_review(struct rf_core *c, struct co_group *g)
 {
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
-		if (p->state != CO_BOUND || !p->evicting || !p->whole || p->todo != CO_NOTHING || p->deleting || must_go(p))
+		if (p->state != CO_BOUND || !p->evicting || !p->whole || p->todo == CO_ASKED || p->deleting || must_go(p) ||
+		    (p->todo == CO_EVICT && is_planned(c, p)))
 			continue;
 		stays(c, p);
+		co_todo(c, p, CO_NOTHING);
 		drop_plans_of(c, p);
 	}
 }

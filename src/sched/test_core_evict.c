@@ -397,6 +397,44 @@ static void test_gang_is_one_again(void **state)
 	end(w);
 }
 
+/* The same, and nobody wants that place any more, and it is about to be told again when the other is back: it stays. */
+static void test_gang_is_one_just_in_time(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct rf_err err = RF_ERR_INIT;
+	struct pod *p, *stays;
+
+	(void)state;
+	w->remake = true;
+	world_add_node(w, 0, 2);
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD, 0);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	p = make(w, ACME, S_CARD2);
+	p->priority = 2;
+	world_tell_pod(w, p);
+	assert_true(world_decide(w, 64));
+	(void)write_eviction(w, false);
+	stays = write_eviction(w, true);
+	p->live = false;
+	world_tell_pod(w, p);
+	world_time(w, 1);
+	for (int i = 0; i < PODS; i++)
+		(void)world_scrub(w, &w->pods[i]);
+	assert_true(world_decide(w, 64));
+	world_time(w, 1000);
+	assert_int_equal(rf_core_audit(w->core, w->now, &err), 0);
+	write_all(w);
+	assert_int_equal(running(w), 2);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(running(w), 2);
+	assert_true(stays->live && !stays->deleting);
+	end(w);
+}
+
 /* The same, and who came back ends before anything else is decided: that it was a gang again holds, whether anybody looked
  * at it then or not. */
 static void one_for_a_moment(bool look)
@@ -1906,6 +1944,7 @@ int main(void)
 		cmocka_unit_test(test_half_said_gang_goes),
 		cmocka_unit_test(test_refused_eviction_of_an_earlier_plan),
 		cmocka_unit_test(test_gang_is_one_again),
+		cmocka_unit_test(test_gang_is_one_just_in_time),
 		cmocka_unit_test(test_gang_was_one_for_a_moment),
 		cmocka_unit_test(test_budget_of_one_that_nobody_needs),
 		cmocka_unit_test(test_restart_between_evictions),

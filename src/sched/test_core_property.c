@@ -179,6 +179,7 @@ static void test_once_broken(void **state)
 		61000001757,	    /* I20: who had been evicted came again on another node, and was in the way of who spreads over zones */
 		74200000892,	    /* I11: a plan was looked for anew on the place of the one after it, and that came to nothing */
 		100400000073,	    /* I11: who had a plan started elsewhere, on the last cards that another plan's models leave */
+		45450000114,	    /* I10: who was refused was about to go again when enough others had come, and counted as one of them */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];
