@@ -286,6 +286,19 @@ static void tell_left(struct rf_core *c)
 	rf_queues_left(c->queues, &most);
 }
 
+/* One refusal is for all that ask for the same, and who has a plan may be behind one of a gang that has no claim: it is tried,
+ * too, now that there is room for it. */
+static struct co_work *start_behind(struct rf_core *c, const struct co_work *refused, int64_t members)
+{
+	struct co_work *w;
+
+	for (size_t i = 0; (w = co_plan_behind(c, refused, i)) != NULL; i++) {
+		if (co_start(c, w, members))
+			return w;
+	}
+	return NULL;
+}
+
 static void start_all(struct rf_core *c, struct out *o)
 {
 	size_t vain = 0, vain_since = 0; /* since something was decided */
@@ -296,6 +309,7 @@ static void start_all(struct rf_core *c, struct out *o)
 	for (;;) {
 		struct rf_workload_view v;
 		struct rf_workload *w;
+		struct co_work *started;
 		int64_t members = 0;
 
 		co_settle(c);
@@ -319,8 +333,9 @@ static void start_all(struct rf_core *c, struct out *o)
 			continue;
 		}
 		rf_workload_view(w, &v);
-		if (co_start(c, v.user, members)) {
-			say_started(c, o, v.user);
+		started = co_start(c, v.user, members) ? v.user : start_behind(c, v.user, members);
+		if (started != NULL) {
+			say_started(c, o, started);
 			continue;
 		}
 		vain++;

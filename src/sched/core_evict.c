@@ -727,6 +727,18 @@ void co_plan_inherit(struct rf_core *c, struct co_work *w)
 	}
 }
 
+struct co_work *co_plan_behind(struct rf_core *c, const struct co_work *w, size_t i)
+{
+	for (size_t k = 0; k < c->plans.n; k++) {
+		struct co_plan *p = c->plans.at[k];
+
+		refresh(p);
+		if (p->work != w && p->left == 0 && rf_workload_alike(p->work->w, w->w) && i-- == 0)
+			return p->work;
+	}
+	return NULL;
+}
+
 void co_plans_hide(struct rf_core *c, const struct co_work *w)
 {
 	for (size_t i = 0; i < c->plans.n; i++) {

@@ -648,6 +648,8 @@ void co_plans_review(struct rf_core *c); /* what was not said yet, and facts cam
 bool co_plan(struct rf_core *c); /* nothing starts by itself: true if something is to be said now */
 int64_t co_plan_next(const struct rf_core *c);
 void co_plan_inherit(struct rf_core *c, struct co_work *w); /* it is tried before others like it */
+/* The i-th that is refused with it though all are gone whom its plan takes; NULL: there is no more. */
+struct co_work *co_plan_behind(struct rf_core *c, const struct co_work *w, size_t i);
 bool co_plan_take(struct rf_core *c, struct co_work *w); /* the very places of its plan; false: some seats may be taken */
 /* May these seats be taken without making somebody's plan impossible? */
 bool co_plans_allow(struct rf_core *c, const struct co_work *w);

@@ -403,6 +403,7 @@ struct rf_workload_view {
 	bool backfilled;      /* runs only because of that */
 };
 void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret);
+bool rf_workload_alike(const struct rf_workload *a, const struct rf_workload *b); /* one refusal holds for both */
 
 /* Counts everything again from the workloads; RF_INTERNAL, and what differs, if the books were wrong. */
 int rf_queues_recount(struct rf_queues *qs, int64_t now, struct rf_err *err);

@@ -440,6 +440,11 @@ void rf_workload_ends(struct rf_workload *w, int64_t end_ms)
 	w->end = end_ms >= 0 && end_ms <= TIME_MAX ? end_ms : RF_QUEUE_NO_LIMIT;
 }
 
+bool rf_workload_alike(const struct rf_workload *a, const struct rf_workload *b)
+{
+	return a->shape == b->shape;
+}
+
 void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret)
 {
 	*ret = (struct rf_workload_view){

@@ -485,6 +485,37 @@ static void test_gang_was_one_for_a_moment(void **state)
 	one_for_a_moment(false);
 }
 
+/* One of a gang that is over its guarantee of shares has no claim on a card; one of no gang that asks for the same and comes after
+ * it has. It gets what is taken back for it, whoever is refused before it. */
+static void test_refused_before_one_with_a_plan(void **state)
+{
+	struct world *w = begin(0, 0);
+	struct pod *first, *behind, *goes;
+
+	(void)state;
+	w->remake = true;
+	isolate(w, BOLT, RF_ISOLATION_SHARE);
+	guarantee(w, ACME, R_CARDS, 0);
+	guarantee(w, BOLT, R_CARDS, 1);
+	world_add_node(w, 0, 2);
+	gang(w, BOLT, 1);
+	(void)member(w, BOLT, S_SHARE1, 0);
+	goes = submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(running(w), 1);
+	assert_int_equal(goes->node, 0);
+	first = member(w, BOLT, S_CARD, 0);
+	settle(w);
+	assert_false(goes->deleting);
+	behind = submit(w, BOLT, S_CARD);
+	settle(w);
+	assert_true(goes->deleting);
+	rest(w);
+	assert_int_equal(behind->node, 0);
+	assert_int_equal(first->node, NOBODY);
+	end(w);
+}
+
 static struct pod *budgeted(struct world *w, int shape)
 {
 	struct pod *p = make(w, ACME, shape);
@@ -1946,6 +1977,7 @@ int main(void)
 		cmocka_unit_test(test_gang_is_one_again),
 		cmocka_unit_test(test_gang_is_one_just_in_time),
 		cmocka_unit_test(test_gang_was_one_for_a_moment),
+		cmocka_unit_test(test_refused_before_one_with_a_plan),
 		cmocka_unit_test(test_budget_of_one_that_nobody_needs),
 		cmocka_unit_test(test_restart_between_evictions),
 		cmocka_unit_test(test_gang_that_ends_by_itself),

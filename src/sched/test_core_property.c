@@ -180,6 +180,7 @@ static void test_once_broken(void **state)
 		74200000892,	    /* I11: a plan was looked for anew on the place of the one after it, and that came to nothing */
 		100400000073,	    /* I11: who had a plan started elsewhere, on the last cards that another plan's models leave */
 		45450000114,	    /* I10: who was refused was about to go again when enough others had come, and counted as one of them */
+		720000000125,	    /* I13: one of a gang without a claim was refused before one like it that had a plan, which was lost */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];
