@@ -191,7 +191,7 @@ expect "without one it has the default" '^high 1000 PreemptLowerPriority$' \
 	k get pod p1 -o 'jsonpath={.spec.priorityClassName} {.spec.priority} {.spec.preemptionPolicy}{"\n"}'
 k delete pod p1 >/dev/null
 since 27 expect "explain knows a class's fields" 'globalDefault' k explain priorityclass
-expect "a class that nobody evicts for is taken, with a warning" 'Warning: preemptionPolicy Never' \
+expect "a class that nobody evicts for is taken" "^priorityclass.scheduling.k8s.io/calm created\$" \
 	k create priorityclass calm --value=3 --preemption-policy=Never
 expect "describe a class" 'GlobalDefault: +true' k describe priorityclass high
 expect "delete them" 'priorityclass.scheduling.k8s.io "low" deleted' k delete priorityclass high low calm
