@@ -152,16 +152,18 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 	if (w->claim != NULL) { /* what a pod left behind goes by itself */
 		struct rf_evict_member m = { w->claim->hold, w->claim->pod, .leaving = true };
 
-		if (m.hold == 0 || m.user == NULL) /* its node is gone, or it is nobody's */
+		if (m.hold == 0 || m.user == NULL || !w->claim->node->there) /* its node is gone, or it is nobody's */
 			m = (struct rf_evict_member){ .leaving = true };
 		rf_vec_push(&c->members, m);
 	}
 	stays = w->group != NULL && is_coming(w->group);
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
-		/* not yet bound: it cannot be evicted; nor for another of its own gang */
-		bool bound = p->hold != 0 && p->state == CO_BOUND, own = p->group != NULL && p->group == c->planning_of;
+		/* not yet bound: it cannot be evicted; nor where no node ends it, and its cards are gone with it; nor for another
+		 * of its own gang */
+		bool bound = p->hold != 0 && p->state == CO_BOUND && p->seat->there;
+		bool own = p->group != NULL && p->group == c->planning_of;
 
-		if (p->hold == 0 && p->state == CO_BOUND && co_leaves(p)) /* its node is gone: nobody knows when */
+		if (!bound && p->state == CO_BOUND && co_leaves(p)) /* its node is gone: nobody knows when */
 			rf_vec_push(&c->members, ((struct rf_evict_member){ .leaving = true }));
 		else
 			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound || own }));

@@ -1070,6 +1070,29 @@ static void test_one_leaves_a_lost_node(void **state)
 	end(w);
 }
 
+/* No node ends it, and what it has is gone with it: nobody has a place more when it is evicted. */
+static void test_one_stays_on_a_lost_node(void **state)
+{
+	struct world *w = begin(1, 1);
+	struct pod *lost, *p;
+
+	(void)state;
+	lost = submit(w, ACME, S_CARD);
+	settle(w);
+	assert_int_equal(lost->node, 0);
+	world_add_node(w, 1, 1);
+	w->queues[CRUX].quotas[R_H100] = (struct quota){ true, 1, -1, 0, -1 };
+	guarantee(w, CRUX, R_CARDS, 1);
+	guarantee(w, BOLT, R_CARDS, 1);
+	w->nodes[0].exists = false;
+	world_tell_node(w, 0);
+	p = submit(w, BOLT, S_CARD);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	assert_true(p->node == NOBODY && !lost->evicted);
+	end(w);
+}
+
 /* A claim on a node that is gone is charged until it is gone, and nobody else goes for it. */
 static void test_claim_on_a_lost_node(void **state)
 {
@@ -1996,6 +2019,7 @@ int main(void)
 		cmocka_unit_test(test_memory_of_one_that_comes),
 		cmocka_unit_test(test_card_that_nobody_knows),
 		cmocka_unit_test(test_one_leaves_a_lost_node),
+		cmocka_unit_test(test_one_stays_on_a_lost_node),
 		cmocka_unit_test(test_claim_on_a_lost_node),
 		cmocka_unit_test(test_queue_gone_while_one_comes),
 		cmocka_unit_test(test_room_in_a_quota_is_kept),

@@ -181,6 +181,7 @@ static void test_once_broken(void **state)
 		100400000073,	    /* I11: who had a plan started elsewhere, on the last cards that another plan's models leave */
 		45450000114,	    /* I10: who was refused was about to go again when enough others had come, and counted as one of them */
 		720000000125,	    /* I13: one of a gang without a claim was refused before one like it that had a plan, which was lost */
+		700000000693, 740000000558, /* I11: one was evicted from a node that was gone, and its card was gone with it */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];
