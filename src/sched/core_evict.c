@@ -1034,7 +1034,19 @@ static void wake_for_min_runs(struct rf_core *c)
 		wake_at(c, next);
 }
 
-/* Who gets cards of several models has them as it would by itself: no model of which its quotas do not leave all that it needs. */
+static bool is_on_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t m)
+{
+	const struct co_node *n = c->by_handle.at[at->node];
+
+	for (size_t i = 0; i < at->n; i++) {
+		if (n->slots[at->grants[i].card].model == m)
+			return true;
+	}
+	return false;
+}
+
+/* Who gets cards of several models has them as it would by itself: no model of which its quotas do not leave all that it needs,
+ * nor a share of one beside its card. */
 static bool each_suffices(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
 {
 	int64_t room[RF_FLEET_MODELS_MAX];
@@ -1050,7 +1062,7 @@ static bool each_suffices(struct rf_core *c, const struct co_work *w, const stru
 		for (size_t m = 0; m < c->n_models; m++) {
 			int64_t of = co_cards_of_model(c, at, 1, m);
 
-			if (of > 0 && room[m] < cards)
+			if (cards > 0 && room[m] < cards && is_on_model(c, at, m))
 				return false;
 			room[m] -= room[m] != RF_QUEUE_NO_LIMIT ? of : 0;
 		}

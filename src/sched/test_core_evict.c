@@ -1836,6 +1836,30 @@ static void test_plan_of_two_models(void **state)
 	end(w);
 }
 
+/* Nor for a share beside its card, of a model that its quotas do not leave it. */
+static void test_plan_of_a_share_of_another_model(void **state)
+{
+	struct world *w = begin(1, 2);
+	struct pod *p, *lent;
+
+	(void)state;
+	w->nodes[0].cards[1].model = 1;
+	world_tell_node(w, 0);
+	lent = submit(w, ACME, S_CARD2);
+	settle(w);
+	assert_int_equal(lent->node, 0);
+	no_h100(w, BOLT);
+	guarantee(w, BOLT, R_CARDS, 1);
+	guarantee(w, BOLT, R_BYTES, 10 * GI);
+	p = submit(w, BOLT, S_MIXED);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(p->node, NOBODY);
+	assert_int_equal(w->n.evicts, 0);
+	end(w);
+}
+
 /* What is on its way to a queue is within its guarantee once: those behind it have no claim on top of that. */
 static void test_no_claim_beside_plans(void **state)
 {
@@ -2042,6 +2066,7 @@ int main(void)
 		cmocka_unit_test(test_room_of_a_model_is_kept),
 		cmocka_unit_test(test_model_of_a_plan_is_kept),
 		cmocka_unit_test(test_plan_of_two_models),
+		cmocka_unit_test(test_plan_of_a_share_of_another_model),
 		cmocka_unit_test(test_no_claim_beside_plans),
 		cmocka_unit_test(test_model_is_guaranteed_beside_a_limit),
 		cmocka_unit_test(test_model_is_no_claim_on_another),
