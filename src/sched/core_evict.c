@@ -614,11 +614,31 @@ static bool counts_on(const struct rf_core *c, const struct co_plan *p, const st
 	return false;
 }
 
+/* In the books, with as many as have a seat: on what its own queue keeps it is in nobody's way. */
+static void shift_seated(struct rf_core *c, const struct co_work *w, int64_t sign)
+{
+	int64_t n = 0;
+
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next)
+		n += p->seat != NULL;
+	rf_takes_shift(c->queues, w->w, sign * (w->alike ? n : 1), c->now);
+}
+
+static bool is_on_cards(const struct co_work *w)
+{
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (p->assumed_cards)
+			return true;
+	}
+	return false;
+}
+
 bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct pretence v[CO_PLANS_MAX];
-	bool touched = false, good;
+	/* where cards are not lent, plans count on how many are untouched anywhere */
+	bool touched = is_on_cards(w) && rf_queues_keep(c->queues, CO_CARDS, c->now), good;
 	size_t mark;
 
 	for (size_t i = 0; i < c->plans.n && !touched; i++) {
@@ -628,7 +648,9 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	if (!touched)
 		return true;
 	mark = rf_fleet_mark(c->fleet);
+	shift_seated(c, w, 1);
 	good = all_hold(c, w, v, &a);
+	shift_seated(c, w, -1);
 	all_back(c, v, c->plans.n);
 	rf_fleet_rollback(c->fleet, mark);
 	if (good)

@@ -302,6 +302,29 @@ static void test_plan_leaves_unlent_cards(void **state)
 	end(w);
 }
 
+/* Two cards are free, and who is guaranteed them may have them when as many are that others keep. Who goes for that, and comes
+ * again sooner than the last of them is gone, does not get one of these. */
+static void test_plan_counts_on_unlent_cards(void **state)
+{
+	struct world *w = begin(2);
+	struct pod *wants;
+
+	(void)state;
+	w->remake = true;
+	guarantee(w, ACME, R_BYTES, 0);
+	for (int i = 0; i < 2; i++)
+		submit(w, ACME, S_SHARE3, 0)->grace = 1500 * i;
+	rest(w);
+	world_add_node(w, 1, 2);
+	lend(w, CRUX, 2, 0);
+	guarantee(w, BOLT, R_CARDS, 2);
+	wants = submit(w, BOLT, S_CARD2, 0);
+	rest(w);
+	assert_true(runs(wants));
+	assert_int_equal(w->n.evicts, 2);
+	end(w);
+}
+
 /* Its own shares may be on what it keeps, and then others beside them. */
 static void test_own_share_on_an_unlent_card(void **state)
 {
@@ -331,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_unlent_card_is_left),
 		cmocka_unit_test(test_unlent_card_is_left_beside_shares),
 		cmocka_unit_test(test_plan_leaves_unlent_cards),
+		cmocka_unit_test(test_plan_counts_on_unlent_cards),
 		cmocka_unit_test(test_own_share_on_an_unlent_card),
 	};
 
