@@ -103,6 +103,8 @@ void rf_core_put_group(struct rf_core *c, const struct rf_sched_group *v)
 	g->min_run = RF_MIN(RF_MAX(v->min_run_ms, 0), RF_QUEUE_MS_MAX);
 	g->run_limit = RF_MIN(RF_MAX(v->run_limit_ms, 0), RF_QUEUE_MS_MAX);
 	g->pinned = v->pinned;
+	if (!co_has_started(g))
+		g->was_whole = false; /* none of it is left, and who comes before that is settled starts anew */
 	g->started = g->says = v->started;
 	if (v->ending_ms > g->ending_was) {
 		g->ending = g->ending_was = v->ending_ms;

@@ -1671,6 +1671,29 @@ static void test_gang_that_is_gone_starts_anew(void **state)
 	}
 }
 
+/* Its object takes back that it started, and one that was on its way comes before anything is decided. */
+static void test_one_that_comes_when_none_is_left(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	cluster(&w, 1, 4);
+	started_group(&w, "a", "g", 2);
+	runs(&w, "g0", "g", "gpu-0");
+	runs(&w, "g1", "g", "gpu-1");
+	decide(&w);
+	gone(&w, "g0", "a");
+	gone(&w, "g1", "a");
+	assert_false(says_started(&w));
+	group(&w, "a", "g", 2);
+	runs(&w, "g2", "g", "gpu-2");
+	assert_false(says_started(&w));
+	runs(&w, "g3", "g", "gpu-3");
+	assert_true(says_started(&w));
+	end(&w);
+}
+
 /* Who waits on its own, and the last of the others goes. */
 static void test_single_waits_for_others_when_none_is_left(void **state)
 {
@@ -3552,6 +3575,7 @@ int main(void)
 		cmocka_unit_test(test_half_a_gang_is_taken_back),
 		cmocka_unit_test(test_started_gang_that_lost_members_is_left_alone),
 		cmocka_unit_test(test_gang_that_is_gone_starts_anew),
+		cmocka_unit_test(test_one_that_comes_when_none_is_left),
 		cmocka_unit_test(test_single_waits_for_others_when_none_is_left),
 		cmocka_unit_test(test_members_are_replaced_alone_while_some_are_left),
 		cmocka_unit_test(test_queue_of_a_model),
