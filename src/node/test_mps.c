@@ -127,11 +127,15 @@ static int connect_client(int index)
 	return -1;
 }
 
+/* Sooner or later: it answers before it has written all down. */
 static bool log_says(int index, const char *what)
 {
 	struct rf_str text = RF_STR_EMPTY;
 
-	(void)rf_fs_read(&t.arena, at(rf_fs_path(&t.arena, "%d/log/control.log", index)), 1 << 20, &text, NULL);
+	for (int ms = 0; ms < 5000 && memmem(text.p, text.n, what, strlen(what)) == NULL; ms++) {
+		usleep(ms > 0 ? 1000 : 0);
+		(void)rf_fs_read(&t.arena, at(rf_fs_path(&t.arena, "%d/log/control.log", index)), 1 << 20, &text, NULL);
+	}
 	return memmem(text.p, text.n, what, strlen(what)) != NULL;
 }
 

@@ -10,6 +10,10 @@ done
 check "the manifests are accepted" kubectl apply -k "$root/test/kubernetes/deploy"
 check "control is rolled out" kubectl -n ringfence-system rollout status deployment/ringfence-control --timeout=90s
 check "the agents are rolled out" kubectl -n ringfence-system rollout status daemonset/ringfence-node --timeout=90s
+for kind in mutating validating; do
+	check "the $kind webhook knows control's certificate authority" eventually 20 bash -c \
+		"kubectl get ${kind}webhookconfiguration ringfence -o jsonpath='{.webhooks[0].clientConfig.caBundle}' | base64 -d | grep -q 'BEGIN CERTIFICATE'"
+done
 manifests=$root/test/kubernetes/deploy
 generations() { kubectl get -k "$manifests" -o jsonpath='{range .items[*]}{.kind} {.metadata.name} {.metadata.generation}{"\n"}{end}'; }
 before=$(generations)
@@ -22,10 +26,6 @@ check "one of them leads" test -n "$(holder)"
 check "control is not root" is "$(system get deployment ringfence-control -o jsonpath='{.spec.template.spec.securityContext.runAsNonRoot}')" true
 for who in deployment/ringfence-control daemonset/ringfence-node; do
 	check "$who has a read-only root" is "$(system get $who -o jsonpath='{.spec.template.spec.containers[0].securityContext.readOnlyRootFilesystem}')" true
-done
-for kind in mutating validating; do
-	check "the $kind webhook knows control's certificate authority" eventually 20 bash -c \
-		"kubectl get ${kind}webhookconfiguration ringfence -o jsonpath='{.webhooks[0].clientConfig.caBundle}' | base64 -d | grep -q 'BEGIN CERTIFICATE'"
 done
 for n in 1 2; do
 	for name in nvidia.com/gpu gpu.example.com/device; do
