@@ -318,15 +318,23 @@ static bool is_never(const struct counts *n)
 	return some > 0 && could == 0;
 }
 
-/* Would it fit now, did its quotas not rule models out? */
-static bool fits_without_quotas(struct rf_core *c, const struct co_form *f, const struct rf_fleet_ask *ask)
+/* Would it fit now, did its quotas not rule models out? Machines that are too small for it only by the cards they leave are
+ * without them. */
+static bool fits_without_quotas(struct rf_core *c, const struct co_form *f, const struct rf_fleet_ask *ask, uint32_t *counts)
 {
+	static const enum rf_fleet_unfit small[] = { RF_FLEET_TOO_SMALL, RF_FLEET_UNJOINED, RF_FLEET_MIG };
 	struct rf_fleet_ask any = *ask;
-	uint32_t counts[RF_FLEET_UNFITS];
+	uint32_t all[RF_FLEET_UNFITS];
 
 	any.models = f->mask;
-	rf_fleet_why(c->fleet, &any, counts);
-	return counts[RF_FLEET_FITS] > 0;
+	rf_fleet_why(c->fleet, &any, all);
+	for (size_t i = 0; i < RF_COUNT(small); i++) {
+		uint32_t less = counts[small[i]] - RF_MIN(counts[small[i]], all[small[i]]);
+
+		counts[small[i]] -= less;
+		counts[RF_FLEET_NO_MODEL] += less;
+	}
+	return all[RF_FLEET_FITS] > 0;
 }
 
 static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t models)
@@ -353,7 +361,7 @@ static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t mod
 	rf_fleet_most(c->fleet, &ask, &most);
 	rf_fleet_why(c->fleet, &ask, counts.fleet);
 	s->why_fits = counts.fleet[RF_FLEET_FITS] > 0;
-	s->why_quota = limited && !s->why_fits && fits_without_quotas(c, f, &ask);
+	s->why_quota = limited && !s->why_fits && fits_without_quotas(c, f, &ask, counts.fleet);
 	s->why_never = !limited && is_never(&counts);
 	if (s->why_fits)
 		return co_plain(w, RF_LIT("there is room for it, and others come first there: they were promised it or have their turn before"),
