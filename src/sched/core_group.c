@@ -22,7 +22,7 @@ struct roll {
 	struct co_pod **all;
 	size_t n;
 	size_t bound, promised, placed, ready, whole;
-	size_t stays; /* of those bound: was not told to go, or refused */
+	size_t stays; /* of those bound: was not told to go and is not to be, or refused */
 };
 
 /* Waits for its group only, not for something that bars it alone. */
@@ -41,7 +41,7 @@ static void call_roll(struct co_group *g, struct rf_arena *a, struct roll *r)
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
 		r->all[r->n++] = p;
 		r->bound += p->state == CO_BOUND && !p->deleting;
-		r->stays += p->state == CO_BOUND && !p->deleting && !(p->evicting && p->todo == CO_ASKED);
+		r->stays += p->state == CO_BOUND && !p->deleting && !(p->evicting && (p->todo == CO_ASKED || p->todo == CO_EVICT));
 		r->promised += p->state == CO_PROMISED && p->todo != CO_ASKED;
 		r->placed += p->state == CO_PLACED || (p->state == CO_PROMISED && p->todo == CO_ASKED) ||
 			     (p->state == CO_BARRED && p->seat != NULL && p->bar == CO_BAR_PAUSE);
@@ -77,7 +77,7 @@ bool co_has_started(const struct co_group *g)
 {
 	int64_t n = count_left(g);
 
-	return g->known && n > 0 && (g->started || g->was_whole || n >= g->min);
+	return g->known && n > 0 && (g->started || (g->going == 0 && (g->was_whole || n >= g->min)));
 }
 
 /* --- what runs -------------------------------------------------------------------------------- */

@@ -150,7 +150,7 @@ static int64_t left_of(const struct world *w, int group)
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *p = &w->pods[i];
 
-		if (p->group == group && p->known && p->node != NOBODY && !(p->evicted && w->groups[group].torn > 0))
+		if (p->group == group && p->known && p->node != NOBODY && !(p->evicted && !p->ended && w->groups[group].torn > 0))
 			n += p->dirty || (p->live && !p->deleting && (!p->ended || ref_ended_well(p)));
 	}
 	return n;

@@ -186,6 +186,9 @@ static void test_once_broken(void **state)
 		3900000000377,	    /* I13: a plan counted on a card elsewhere that nobody is on, and who had gone for it came again there */
 		5100000000372,	    /* I18: a machine was called too small that is so only by the quotas of its models */
 		3300000000732,	    /* I13: a plan came to nothing again and again where machines have cards of two models */
+		2700000000817,	    /* I10: who was about to be told to go again counted as one of its gang, and one more was bound with it */
+		870000000533,	    /* I10: a gang that goes said that it started, after a crash in the middle of that */
+		888000000112,	    /* I10: one that was told to go and ended well was not counted as one that did */
 		870000000163,	    /* I10: one was bound when none of its gang was left, before that was settled */
 	};
 	static struct event e[WORLD_EVENTS];
