@@ -58,7 +58,7 @@ struct rf_core *rf_core_new(const struct rf_core_config *config)
 		rf_vec_push(&c->resources, rf_strdup(fixed[i].name));
 	put_own_queue(c, CO_CLUSTER);
 	put_own_queue(c, CO_LIMBO);
-	c->model_stamp = c->commits = 1;
+	c->model_stamp = c->commits = c->node_facts = 1;
 	c->wake_ms = c->plan_wake = c->ahead_wake = INT64_MAX;
 	c->capacity_stale = true;
 	c->scratch = (struct rf_buf)RF_BUF_INIT;

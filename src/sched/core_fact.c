@@ -87,6 +87,7 @@ static void send(struct rf_core *c, struct co_node *n)
 	c->capacity_stale = true;
 	c->freed = ~UINT64_C(0);
 	co_tick(c);
+	c->node_facts++;
 }
 
 static void mark_promised(struct rf_core *c, struct co_node *n)
@@ -129,6 +130,7 @@ void rf_core_put_node(struct rf_core *c, const struct rf_sched_node *v)
 	    was.cordoned != n->cordoned)
 		send(c, n);
 	rf_wishes_put_node(c->wishes, n->handle, v);
+	c->node_facts++;
 	c->freed = ~UINT64_C(0);
 	co_tick(c);
 	if (!was.there)
@@ -158,6 +160,7 @@ void rf_core_del_node(struct rf_core *c, struct rf_str name)
 	if (n->n_holds == 0)
 		n->handle = RF_FLEET_NONE;
 	c->capacity_stale = true;
+	c->node_facts++;
 	c->freed |= CO_NEIGHBOURS; /* with it a domain may be gone, to spread over or to stay away from */
 	co_tick(c);
 	free_node(c, n);

@@ -121,6 +121,12 @@ struct co_part { /* a container's ask */
 };
 
 /* What pods of one template ask for, cards and place aside from who asks. Shared, counted. */
+/* Whether no node will do, whoever ends: so it was when that many facts of nodes were told. */
+struct co_vain {
+	uint64_t nodes;
+	bool is;
+};
+
 struct co_form {
 	uint32_t refs;
 	int64_t cpu, memory;
@@ -166,6 +172,7 @@ struct co_shape {
 	bool why_fits;	/* a node would do: it is in the way of others only */
 	bool why_quota; /* one would, but for the quota of a model */
 	bool why_never; /* none would, whoever ends */
+	struct co_vain vain;
 	uint64_t key[4];
 };
 
@@ -430,6 +437,7 @@ struct rf_core {
 	size_t looked;	  /* nodes, for reasons, in this call */
 	int64_t spoke_ms; /* when there was time for reasons */
 	uint64_t ticks, swept; /* counts what may change a reason */
+	uint64_t node_facts; /* what nodes are, whoever is on them */
 	int64_t swept_ms, sweep_ms; /* when it began, and goes on */
 
 	RF_VEC(struct co_pod *) paused;	  /* with again_ms */

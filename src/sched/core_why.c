@@ -228,9 +228,15 @@ struct rf_str co_why_quota(struct co_words *w, const struct rf_why *y, const cha
 /* Whatever ends, it will not help? Then that is to be said, and not what is in the way before. */
 static bool waits_in_vain(struct co_words *w, struct co_pod *p)
 {
+	struct co_shape *s = p->shape;
+
 	if (co_topology_of(p->work) != NULL && co_seats_of(w, p->work)->never)
 		return true;
-	return co_why_refresh(w, p, co_models_left(w->c, p->work, p)) ? p->shape->why_never : p->shape->form->mask == 0;
+	if (s->form->cards > 0 && (s->form->mask & ~co_models_left(w->c, p->work, p)) != 0)
+		return false; /* that is for the quotas to say */
+	if (s->vain.nodes != w->c->node_facts)
+		s->vain = (struct co_vain){ w->c->node_facts, co_why_never(w->c, s) };
+	return s->vain.is;
 }
 
 static struct rf_str why_work(struct co_words *w, struct co_pod *p)

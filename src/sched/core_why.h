@@ -39,6 +39,8 @@ bool co_find_quota(struct co_words *w, const struct co_work *work, uint64_t mode
 int64_t co_cards_of(const struct co_work *work); /* whole ones that it needs to start */
 /* More of each of these models than a quota would ever leave? */
 bool co_never_by_quota(struct co_words *w, const struct co_work *work, uint64_t models, int64_t need);
+/* Is there no node that could ever do? */
+bool co_why_never(struct rf_core *c, struct co_shape *s);
 /* What its shape knows of why (why_*), as of now. False: no model is left to it. */
 bool co_why_refresh(struct co_words *w, struct co_pod *p, uint64_t models);
 struct rf_str co_why_place(struct co_words *w, struct co_pod *p);

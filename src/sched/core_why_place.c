@@ -318,6 +318,23 @@ static bool is_never(const struct counts *n)
 	return some > 0 && could == 0;
 }
 
+/* Whoever asks: so what is known of nodes serves all of them. */
+bool co_why_never(struct rf_core *c, struct co_shape *s)
+{
+	struct rf_fleet_ask ask;
+	struct counts counts;
+
+	if (!co_ask(c, s, ~UINT64_C(0), &ask) && s->form->n_parts > 0)
+		return s->form->mask == 0;
+	ask.owner = (struct rf_fleet_owner){ .system = true };
+	ask.class = rf_wish_why(c->wishes, s->wish, counts.wish);
+	ask.may_kept = UINT16_MAX;
+	if (rf_wish_moves(s->wish))
+		c->looked += c->by_handle.n / 16;
+	rf_fleet_why(c->fleet, &ask, counts.fleet);
+	return is_never(&counts);
+}
+
 /* Would it fit now, did its quotas not rule models out? Machines that are too small for it only by the cards they leave are
  * without them. */
 static bool fits_without_quotas(struct rf_core *c, const struct co_form *f, const struct rf_fleet_ask *ask, uint32_t *counts)

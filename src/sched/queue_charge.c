@@ -145,11 +145,7 @@ bool rf_queues_keep(struct rf_queues *qs, int64_t resource, int64_t now)
 {
 	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
 	rf_queues_settle_tree(qs, now);
-	for (size_t i = 0; i < qs->order.n; i++) {
-		if (qs->order.at[i]->v[RF_V_LOCAL][resource] > 0)
-			return true;
-	}
-	return false;
+	return qs->keeps >> resource & 1;
 }
 
 int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now)

@@ -188,6 +188,7 @@ struct rf_queues {
 	char **res_names;
 	bool res_free[RF_QUEUE_RES_MAX];
 	uint64_t parts; /* which are parts of the first, a bit each */
+	uint64_t keeps; /* of which some queue does not lend all, a bit each */
 	uint64_t kinds; /* the first, and what is cut from the same */
 	struct rf_queue *root;
 	struct rf_map names;				/* -> struct rf_queue */

@@ -506,6 +506,7 @@ static void cut_down(struct rf_queues *qs, struct rf_queue *q, size_t r)
 
 		c->v[RF_V_LOCAL][r] =
 			one == RF_QUEUE_NO_LIMIT || lending >= one ? 0 : one - lending;
+		qs->keeps |= (uint64_t)(c->v[RF_V_LOCAL][r] > 0) << r;
 	}
 }
 
@@ -552,6 +553,7 @@ void rf_queues_settle_amounts(struct rf_queues *qs)
 	       qs->n_res * sizeof(*qs->root->v[0]));
 	for (size_t r = 0; r < qs->n_res; r++)
 		qs->root->v[RF_V_BORROWING][r] = 0;
+	qs->keeps = 0;
 	for (size_t i = 0; i < qs->order.n; i++) {
 		for (size_t r = 0; r < qs->n_res; r++)
 			cut_down(qs, qs->order.at[i], r);
