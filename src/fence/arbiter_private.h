@@ -19,7 +19,6 @@
 #ifndef RF_DEPTH
 #define RF_DEPTH (4 * RF_MS) /* work in flight at once */
 #endif
-#define RF_DEPTH_ALONE (16 * RF_MS) /* of a fence that need not leave anything to anybody */
 #ifndef RF_DEPTH_SHORT
 #define RF_DEPTH_SHORT (RF_MS / 2)
 #endif

@@ -107,10 +107,17 @@ struct rf_lane {
 };
 _Static_assert(offsetof(struct rf_lane, open.launching) <= 64, "in one line");
 
-/* What was launched in a lane without the lock, by whoever was granted that. */
+/* What may be launched in a lane without the lock. All of it is atomic; written under the lock, but for the sum and the
+ * dearest. */
 struct rf_along {
-	_Alignas(64) uint32_t grant; /* atomic; 0: nobody's */
-	uint64_t sum; /* atomic: what is not in the books yet (share.c) */
+	_Alignas(64) uint64_t sum; /* what was, and is not in the books yet (share.c) */
+	uint32_t most; /* launches; 0: none */
+	uint32_t work; /* at most */
+	uint32_t dearest; /* of what is open */
+	bool per_thread;
+	CUstream stream;
+	const struct rf_gate_card *gate;
+	uint64_t until; /* as the gate stood */
 };
 
 /* This process on one card. */
@@ -134,6 +141,7 @@ struct rf_pace {
 	uint64_t held_ns;
 	uint64_t gpu_before, held_before;
 	uint64_t gpu_gone; /* its own, told elsewhere: nobody is to charge it again */
+	uint64_t probe_every; /* alone */
 	uint64_t own_until;
 	uint64_t own_from;
 	uint64_t watch_at; /* work that is late is not looked into before, */
@@ -241,7 +249,6 @@ struct rf_fence {
 	struct rf_along along[RF_LANES]; /* of each; not guarded */
 	_Alignas(64) struct rf_cost cost[RF_COSTS];
 	unsigned replaced; /* kinds that made room for others */
-	uint32_t grants;   /* the last one's number */
 };
 _Static_assert(RF_COST_WAYS * sizeof(struct rf_cost) == 64, "a set is one line");
 

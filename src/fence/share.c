@@ -27,14 +27,16 @@
 #define MARK_LAUNCHES 1024    /* or after so many launches */
 #define UNKNOWN (1 * MS)      /* what a launch of a new kind is thought to take */
 #define LITTLE (10 * US)      /* and took, if its first time was mostly that of launching it */
-#define PROBE (8 * MS)	      /* so often a launch is measured, where marks do not tell: */
+#define PROBE (8 * MS)	      /* so often a launch is measured, where marks do not tell, or, */
+#define PROBE_ALONE (64 * MS) /* alone and while launches take what they should, less and less often: */
 #define SKIP (200 * US)	      /* one of those in the next so much work, */
 #define SOON (10 * MS)	      /* within that time */
 #define GAP (50 * US)	      /* so long after work should be done, it is believed to be */
 #define LAG (500 * US)	      /* so old may be what the arbiter reads of one that works */
-#define ALONG 63	      /* launches go along with one at most, one for each */
-#define ALONG_EACH (256 * US) /* of depth, */
-#define ALONG_PART 64	      /* of no more work than this part of it, */
+#define ALONG_ALONE 255	      /* launches go along with one at most, but of a fence that is not alone */
+#define ALONG_EACH (256 * US) /* only one for each of these of depth, */
+#define ALONG_PART 64	      /* of no more work than this part of it */
+#define ALONG_PART_ALONE 16   /* or, alone, this, */
 #define ALONG_LEASE (1 * MS)  /* with so much of the lease left */
 #define NAP_LEAST (20 * US)
 #define NAP_MOST (2 * MS)
@@ -62,24 +64,17 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	bool more; /* there is something to do after the launch */
 	bool probe; /* it is measured */
 	uint64_t syncing; /* since when it waits for work; 0: that does not matter */
-	/* What may go along with it. */
-	uint32_t grant;
-	uint32_t left;	/* work */
-	uint32_t dearest; /* of what is open */
-	uint8_t turns; /* launches */
-	bool per_thread;
-	CUstream stream;
 	struct rf_along *along; /* of the lane */
-	const struct rf_gate_card *gate;
-	uint64_t until; /* as the gate stood */
 } mine;
 
-/* Launches that went along, in one word: their work, their number, how many of them are of the dearest kind of what is
- * open then, and that kind. */
+/* Launches that went along (struct rf_along), in one word: their work, their number, how many of them are of the dearest
+ * kind of what is open then, and that kind. */
 #define ALONG_ONE (1ull << 24)
 #define ALONG_OF_KIND (1ull << 32)
 #define ALONG_KIND (1ull << 40)
-_Static_assert(ALONG_EACH * ALONG / ALONG_PART < ALONG_ONE && ALONG < 256, "has room");
+_Static_assert(RF_DEPTH_ALONE / ALONG_PART_ALONE < ALONG_ONE && ALONG_ALONE < 256 &&
+		       RF_DEPTH_ALONE / ALONG_EACH < ALONG_ALONE,
+	       "has room");
 
 static uint64_t now_ns(void)
 {
@@ -378,7 +373,7 @@ static void settle(struct rf_fence *f, struct rf_lane *l)
 	uint64_t along, of_kind;
 	uint16_t kind;
 
-	__atomic_store_n(&a->grant, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->most, 0, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&a->sum, __ATOMIC_RELAXED) == 0)
 		return;
 	along = __atomic_exchange_n(&a->sum, 0, __ATOMIC_RELAXED);
@@ -660,6 +655,7 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 		p->newest = m->event;
 	}
 	ns = time_of(m, took);
+	p->probe_every = ns < m->cost / 2 || ns / 2 > m->cost ? PROBE : least(2 * p->probe_every, PROBE_ALONE);
 	done(f, m, l, ns, now);
 	if (ns != m->cost && (took == whole || m->of_kind == m->launches))
 		learn(f, m, ns);
@@ -963,7 +959,7 @@ static RF_RARE bool is_due(struct rf_fence *f, const struct rf_lane *l, uint64_t
 	}
 	p->dice = p->dice * 1664525 + 1013904223;
 	p->skip = p->dice >> 31 ? (p->dice & INT32_MAX) % SKIP : 0;
-	p->probe_at = now + PROBE;
+	p->probe_at = now + (depth_of(&f->gate->card[l->card], p) < RF_DEPTH_ALONE ? PROBE : p->probe_every);
 	return true;
 }
 
@@ -1034,55 +1030,58 @@ static void grant(struct rf_fence *f, struct rf_lane *l, const struct rf_work *w
 	const struct rf_pace *p = &f->pace[l->card];
 	uint64_t until = __atomic_load_n(&g->open_until, __ATOMIC_RELAXED), depth = depth_of(g, p);
 	uint64_t left = least(mark_at(depth) - l->open.cost, depth - least(depth, p->inflight));
+	bool alone = depth >= RF_DEPTH_ALONE;
+	struct rf_along *a = &f->along[l - f->lane];
 
 	if (until >= RF_GATE_STANDING || until < now + ALONG_LEASE || p->orphan || l->doubt ||
 	    now >= p->probe_at || (f->cards > 1 && is_default(w->stream)))
 		return;
-	f->grants += f->grants == UINT32_MAX ? 2 : 1;
-	mine.grant = f->grants;
-	mine.left = (uint32_t)least(left, least(depth, ALONG_EACH * ALONG) / ALONG_PART);
-	mine.dearest = l->open.dearest;
-	mine.turns = (uint8_t)least(depth / ALONG_EACH, ALONG);
-	mine.per_thread = w->per_thread;
-	mine.stream = w->stream;
-	mine.gate = g;
-	mine.until = until;
-	mine.along = &f->along[l - f->lane];
-	__atomic_store_n(&mine.along->sum, l->open.kind * ALONG_KIND, __ATOMIC_RELAXED);
-	__atomic_store_n(&mine.along->grant, mine.grant, __ATOMIC_RELEASE);
+	left = least(left, least(depth, RF_DEPTH_ALONE) / (alone ? ALONG_PART_ALONE : ALONG_PART));
+	__atomic_store_n(&a->work, (uint32_t)left, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->dearest, l->open.dearest, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->per_thread, w->per_thread, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->stream, w->stream, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->gate, g, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->until, until, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->sum, l->open.kind * ALONG_KIND, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->most, alone ? ALONG_ALONE : (uint32_t)(depth / ALONG_EACH),
+			 __ATOMIC_RELEASE);
 }
 
-/* Without the lock: what is counted here is in the books when somebody settles. A default stream may be another
- * context's by now: then so little counts in the wrong lane, of the same card. */
+/* Without the lock: what is counted here is in the books when somebody settles. It may be another thread's launch that it
+ * goes along with: programs hand a stream from one to the other. If what was granted changes while it is looked at, so
+ * little is too much, or in the lane of another context's default stream, of the same card. */
 static inline bool goes_along(struct rf_fence *f, const struct rf_work *w, unsigned set)
 {
 	struct rf_along *a = mine.along;
+	uint32_t at_most = a ? __atomic_load_n(&a->most, __ATOMIC_ACQUIRE) : 0, ns, dearest;
 	uint64_t was, along;
 	unsigned kind;
-	uint32_t ns;
 
-	if (!mine.turns || w->stream != mine.stream || w->per_thread != mine.per_thread ||
-	    __atomic_load_n(&a->grant, __ATOMIC_ACQUIRE) != mine.grant ||
-	    __atomic_load_n(&mine.gate->open_until, __ATOMIC_RELAXED) != mine.until ||
+	if (!at_most || w->stream != __atomic_load_n(&a->stream, __ATOMIC_RELAXED) ||
+	    w->per_thread != __atomic_load_n(&a->per_thread, __ATOMIC_RELAXED) ||
+	    __atomic_load_n(&__atomic_load_n(&a->gate, __ATOMIC_RELAXED)->open_until,
+			    __ATOMIC_RELAXED) != __atomic_load_n(&a->until, __ATOMIC_RELAXED) ||
 	    __atomic_load_n(&f->captures, __ATOMIC_RELAXED) != 0)
 		return false;
 	kind = find_kind(f, set, w->key);
 	if (kind == set + RF_COST_WAYS)
 		return false;
 	ns = __atomic_load_n(&f->cost[kind].ns, __ATOMIC_RELAXED);
-	if (ns == 0 || ns > mine.left)
-		return false;
 	was = __atomic_load_n(&a->sum, __ATOMIC_RELAXED);
+	if (ns == 0 || was % ALONG_ONE + ns > __atomic_load_n(&a->work, __ATOMIC_RELAXED) ||
+	    was / ALONG_ONE % 256 >= at_most)
+		return false;
 	along = was;
-	if (ns > mine.dearest && kind != along / ALONG_KIND)
+	dearest = __atomic_load_n(&a->dearest, __ATOMIC_RELAXED);
+	if (ns > dearest && kind != along / ALONG_KIND)
 		along = along % ALONG_OF_KIND + kind * ALONG_KIND;
 	along += ALONG_ONE + ns + (kind == along / ALONG_KIND ? ALONG_OF_KIND : 0);
 	if (!__atomic_compare_exchange_n(&a->sum, &was, along, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
-		return false; /* somebody settles */
-	mine.turns--;
-	mine.left -= ns;
-	mine.dearest = ns > mine.dearest ? ns : mine.dearest;
+		return false; /* somebody else is here */
+	if (ns > dearest)
+		__atomic_store_n(&a->dearest, ns, __ATOMIC_RELAXED);
 	note_kind(f, kind);
 	mine.more = false;
 	return true;
@@ -1116,6 +1115,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	if (__atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_FREE && !p->orphan)
 		return;
 	mine.lane = l;
+	mine.along = &f->along[l - f->lane];
 	mine.ctx = ctx;
 	l->launched_at = now;
 	if (RF_RARELY(l->open.launches == 0))
@@ -1144,7 +1144,7 @@ void rf_share_before(const struct rf_work *w)
 		return;
 	__builtin_prefetch(mine.lane, 1);
 	mine.lane = NULL;
-	mine.turns = 0;
+	mine.along = NULL;
 	__builtin_prefetch(&f->pace[0], 1);
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
@@ -1381,7 +1381,8 @@ static bool is_good(const struct rf_gate *gate, const struct rf_desk *desk)
 
 static void change_gate(struct rf_fence *f, const struct rf_gate *gate, struct rf_desk *desk)
 {
-	f->pid = (uint32_t)getpid();
+	if (!f->gate) /* later others read it without the lock */
+		f->pid = (uint32_t)getpid();
 	f->desk = desk;
 	__atomic_store_n(&f->gate, gate, __ATOMIC_RELEASE);
 	FOR_WORKING(f, l)

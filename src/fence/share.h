@@ -27,6 +27,9 @@ enum {
 /* The first so many seats take turns among each other; a process on another one just comes in. */
 #define RF_SIBLINGS 192
 
+/* The depth of a fence that is alone and need not leave anything to anybody, and of no other. */
+#define RF_DEPTH_ALONE 16000000 /* ns */
+
 struct rf_gate_card {
 	uint64_t open_until; /* launches before this instant go on; 0: closed */
 	uint64_t gpu_ns;     /* what the fence was charged, in all */
