@@ -32,7 +32,7 @@ static int audit_pod(struct rf_core *c, const struct co_pod *p, struct rf_err *e
 int co_audit(struct rf_core *c, struct rf_err *err)
 {
 	struct rf_fleet_usage u;
-	size_t holds = 0;
+	size_t holds = 0, unplaced = 0;
 
 	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->pods, m)) != NULL;) {
 		const struct co_pod *p = m->value;
@@ -41,8 +41,16 @@ int co_audit(struct rf_core *c, struct rf_err *err)
 		if (p->shape != NULL && audit_pod(c, p, err) < 0)
 			return -err->code;
 	}
-	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->claims, m)) != NULL;)
-		holds += ((const struct co_claim *)m->value)->hold != 0;
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->claims, m)) != NULL;) {
+		const struct co_claim *k = m->value;
+
+		holds += k->hold != 0;
+		unplaced += k->node != NULL && !k->placed;
+	}
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;)
+		unplaced -= ((const struct co_node *)m->value)->n_unplaced;
+	if (unplaced != 0)
+		return rf_fail(err, RF_INTERNAL, "claims that found a card taken are counted wrong by %zd", (ssize_t)unplaced);
 	rf_fleet_usage(c->fleet, &u);
 	if (holds != u.holds)
 		return rf_fail(err, RF_INTERNAL, "%zu holds in the fleet, %zu known of", u.holds, holds);

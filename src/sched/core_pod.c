@@ -533,6 +533,7 @@ static void link_claim(struct rf_core *c, struct co_claim *k)
 	if (n->claims_here != NULL)
 		n->claims_here->node_prev = k;
 	n->claims_here = k;
+	n->n_unplaced += !k->placed;
 	if (holds_gone_card(k))
 		c->capacity_stale = true;
 }
@@ -553,6 +554,7 @@ static void unlink_claim(struct rf_core *c, struct co_claim *k)
 		*at = k->pod_next;
 	if (k->node == NULL)
 		return;
+	k->node->n_unplaced -= !k->placed;
 	if (k->node_prev != NULL)
 		k->node_prev->node_next = k->node_next;
 	else

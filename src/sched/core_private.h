@@ -68,6 +68,7 @@ struct co_node {
 	size_t n_slots;
 	struct co_pod *pods_here;     /* seated */
 	struct co_claim *claims_here; /* allocated here */
+	size_t n_unplaced;	      /* of these, who found a card taken */
 	size_t n_holds;		      /* in the fleet */
 	size_t refs;		      /* pods bound or counted here, claims */
 };

@@ -22,7 +22,7 @@ static void give(struct rf_core *c, struct co_node *n, uint64_t hold, bool wake)
 	co_held(c, n, -1);
 	for (size_t i = 0; n->handle != RF_FLEET_NONE && i < many; i++)
 		rf_fleet_scrubbed(c->fleet, n->handle, cards[i], 0xff);
-	for (struct co_claim *k = n->claims_here; wake && many > 0 && k != NULL; k = k->node_next) {
+	for (struct co_claim *k = n->claims_here; wake && many > 0 && n->n_unplaced > 0 && k != NULL; k = k->node_next) {
 		if (k->placed)
 			continue;
 		k->retry = true; /* perhaps this was in its way */
@@ -87,6 +87,13 @@ static void link_seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 	n->pods_here = p;
 }
 
+static void set_placed(struct co_claim *k, bool placed)
+{
+	if (k->node != NULL && k->placed != placed)
+		k->node->n_unplaced += placed ? (size_t)-1 : 1;
+	k->placed = placed;
+}
+
 static void drop_hold(struct rf_core *c, struct co_pod *p, bool again)
 {
 	struct co_claim *k = p->held_for;
@@ -97,7 +104,7 @@ static void drop_hold(struct rf_core *c, struct co_pod *p, bool again)
 	p->assumed_cards = p->reseat = false;
 	if (k == NULL)
 		return;
-	k->placed = false;
+	set_placed(k, false);
 	co_mark_claim(c, k);
 	p->held_for = NULL;
 	if (!again && !p->seat->there)
@@ -262,7 +269,7 @@ static void seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 		if (k != NULL && as_decided(c, p, k)) {
 			p->held_for = k;
 			p->assumed_cards = false;
-			k->placed = true;
+			set_placed(k, true);
 			return;
 		}
 	}
@@ -274,7 +281,7 @@ static void seat(struct rf_core *c, struct co_pod *p, struct co_node *n)
 	ask = ask_of(p);
 	p->reown = false;
 	if (k != NULL)
-		k->placed = take(c, n, &ask, k, &p->hold);
+		set_placed(k, take(c, n, &ask, k, &p->hold));
 	else
 		(void)take(c, n, &ask, NULL, &p->hold);
 	p->held_for = k;
@@ -323,7 +330,7 @@ static void unseat_claim(struct rf_core *c, struct co_claim *k, bool again)
 		co_work_free(c, k->work);
 	k->work = NULL;
 	if (k->pod == NULL || k->pod->held_for != k)
-		k->placed = false;
+		set_placed(k, false);
 }
 
 void co_unseat_claim(struct rf_core *c, struct co_claim *k)
@@ -348,7 +355,7 @@ void co_seat_claim(struct rf_core *c, struct co_claim *k)
 	unseat_claim(c, k, !k->reown);
 	k->reown = false;
 	ask.owner = owner_of(k);
-	k->placed = take(c, k->node, &ask, k, &k->hold);
+	set_placed(k, take(c, k->node, &ask, k, &k->hold));
 	co_work_claim(c, k);
 	unpin(c, &keep);
 }
