@@ -7,6 +7,7 @@ struct rf_fleet *rf_fleet_new(void)
 
 	f->epoch = 1;
 	f->lanes = fl_lanes_new();
+	f->rests = fl_rests_new();
 	rf_vec_push(&f->classes, NULL); /* class 0: every node */
 	return f;
 }
@@ -66,6 +67,7 @@ void rf_fleet_free(struct rf_fleet *f)
 	free(f->left);
 	fl_lanes_free(f->lanes);
 	fl_known_free(f->known);
+	fl_rests_free(f->rests);
 	free(f);
 }
 
@@ -152,34 +154,19 @@ void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_
 		}
 }
 
-static unsigned sixteenths(int64_t left, int64_t of)
+struct levels fl_levels(const struct node *n, uint8_t model)
 {
-	if (left <= 0 || of <= 0)
-		return 0;
-	return (unsigned)RF_MIN(left * 16 / of, 16);
-}
-
-struct levels fl_levels(const struct rf_fleet *f, const struct node *n, uint8_t model)
-{
-	const struct model *m = &f->models[model];
 	struct levels l = { .model = model };
 
 	for (unsigned i = 0; i < n->n_cards; i++) {
 		const struct card *c = &n->cards[i];
-		unsigned bytes, milli;
 
-		if (c->v.model != model || !c->there || !c->v.healthy)
+		if (c->v.model != model)
 			continue;
-		for (unsigned p = 0; p < m->n_profiles; p++)
-			l.profiles |= (uint8_t)((fl_starts(f, c, &c->load, p) != 0) << p);
-		if (c->v.sliced || c->load.n_whole > 0 || c->load.n_slice > 0)
-			continue;
-		bytes = sixteenths(c->v.memory - c->load.bytes, m->index->memory_max);
-		milli = sixteenths(RF_FLEET_MILLI - c->load.milli, RF_FLEET_MILLI);
-		/* One more than the step: 0 says that there is no such card. */
-		l.bytes = (uint8_t)RF_MAX(l.bytes, bytes + 1);
-		l.milli = (uint8_t)RF_MAX(l.milli, milli + 1);
-		l.whole += l.whole < LEVEL_STEPS && c->load.n_share == 0;
+		l.profiles |= c->rest.profiles;
+		l.bytes = RF_MAX(l.bytes, c->rest.bytes);
+		l.milli = RF_MAX(l.milli, c->rest.milli);
+		l.whole += l.whole < LEVEL_STEPS && c->rest.bytes > 0 && c->load.n_share == 0;
 	}
 	return l;
 }
@@ -204,10 +191,9 @@ static void set_levels(struct rf_fleet *f, uint32_t node, struct levels *was, st
 	*was = now;
 }
 
-void fl_card_changed(struct rf_fleet *f, struct card *c)
+void fl_card_changed(const struct rf_fleet *f, struct card *c)
 {
-	c->free = fl_load_free(c, &c->load);
-	c->hosts = fl_hosts(f, c, &c->load);
+	c->rest = *fl_rest(f, c, &c->load);
 }
 
 static uint8_t count_untouched(const struct node *n)
@@ -229,7 +215,7 @@ void fl_node_changed(struct rf_fleet *f, uint32_t node)
 	n->scored = 0;
 	n->sign = 0;
 	for (unsigned i = 0; i < n->n_levels; i++)
-		set_levels(f, node, &n->levels[i], fl_levels(f, n, n->levels[i].model));
+		set_levels(f, node, &n->levels[i], fl_levels(n, n->levels[i].model));
 	fl_left_changed(f, node);
 	fl_lanes_changed(f->lanes, node);
 }
@@ -301,10 +287,15 @@ static uint32_t new_node(struct rf_fleet *f)
 
 static void recount_model(struct rf_fleet *f, uint8_t model)
 {
-	for (uint32_t i = 0; i < f->nodes.n; i++)
-		for (unsigned k = 0; k < f->nodes.at[i].n_levels; k++)
-			if (f->nodes.at[i].levels[k].model == model)
-				fl_node_changed(f, i);
+	for (uint32_t i = 0; i < f->nodes.n; i++) {
+		struct node *n = &f->nodes.at[i];
+
+		if (!(n->models >> model & 1))
+			continue;
+		for (unsigned k = 0; k < n->n_cards; k++)
+			fl_card_changed(f, &n->cards[k]);
+		fl_node_changed(f, i);
+	}
 }
 
 static void know_model(struct rf_fleet *f, const struct rf_fleet_card *c)

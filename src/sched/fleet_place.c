@@ -163,7 +163,7 @@ static int64_t place_whole(const struct trial *t, struct rf_fleet_place *ret)
 	if (cards == 0)
 		return NEVER;
 	FL_EACH_BIT (i, cards) {
-		touched[n++] = (struct touched){ .card = (uint8_t)i, .opened = true };
+		touched[n++] = (struct touched){ .card = (uint8_t)i, .opened = true, .rest = &fl_no_rest };
 		if (ret != NULL)
 			ret->grants[ret->n++] = grant_of(&t->ask->parts[0], 0, i, 0);
 	}
@@ -187,14 +187,16 @@ static bool seen_before(const struct node *n, unsigned card, uint64_t tried)
 	return false;
 }
 
-static int64_t try_on(const struct trial *t, const struct rf_fleet_grant *g)
+/* way: what each way to place a slice costs that is lost by it. */
+static int64_t try_on(const struct trial *t, const struct rf_fleet_grant *g, int64_t way)
 {
-	struct load after = t->n->cards[g->card].load;
-	struct touched touched;
+	const struct card *c = &t->n->cards[g->card];
+	struct load after = c->load;
+	struct touched touched = { .card = g->card, .opened = fl_untouched(&c->load) };
 
-	fl_load_add(t->f, &t->n->cards[g->card], &after, g);
-	touched = fl_touch(t->f, t->n, g->card, &after);
-	return fl_score(t->f, t->n, t->ask, &touched, 1);
+	fl_load_add(t->f, c, &after, g);
+	touched.rest = fl_rest(t->f, c, &after);
+	return fl_score(t->f, t->n, t->ask, &touched, 1) + (c->rest.ways - touched.rest->ways) * way;
 }
 
 static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
@@ -213,7 +215,7 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 		    (t->opens == 0 && fl_opens(&t->n->cards[i], &t->n->cards[i].load)))
 			continue;
 		tried |= (uint64_t)1 << i;
-		score = try_on(t, &g);
+		score = try_on(t, &g, 0);
 		if (score < best_score) {
 			best_score = score;
 			best = g;
@@ -226,37 +228,21 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 
 /* --- one slice -------------------------------------------------------------------------------- */
 
-/* In how many ways anything could still be placed. */
-static int64_t ways(const struct rf_fleet *f, const struct card *c, const struct load *l)
-{
-	int64_t n = 0;
-
-	for (unsigned p = 0; p < f->models[c->v.model].n_profiles; p++)
-		n += __builtin_popcount(fl_starts(f, c, l, p));
-	return n;
-}
-
-/* What a slice in an unlucky place costs is the ways that are lost; among those that lose as many, a card that is
- * cut already is better. This fills cards further than looking at what is free alone (docs/benchmarks/sched.md). */
-static int64_t cost_of_slice(const struct trial *t, const struct card *c, const struct load *after)
-{
-	int64_t lost = ways(t->f, c, &c->load) - ways(t->f, c, after);
-
-	if (fl_policy(t->n, t->ask) != RF_FLEET_FRAG)
-		return lost;
-	return lost * WAY_LOST + (fl_untouched(&c->load) ? CARD_OPENED : 0);
-}
-
+/* What a slice in an unlucky place costs is the ways to place anything that are lost; among those that lose as many, a
+ * card that is cut already is better. This fills cards further than looking at what is free alone
+ * (docs/benchmarks/sched.md). */
 static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 {
 	const struct rf_fleet_part *p = &t->ask->parts[0];
 	struct need need = fl_need(t->ask, p);
 	struct rf_fleet_grant best = { 0 };
+	bool frag = fl_policy(t->n, t->ask) == RF_FLEET_FRAG;
 	int64_t best_score = NEVER;
 	uint64_t tried = 0;
 
 	for (unsigned i = 0; i < t->n->n_cards; i++) {
 		const struct card *c = &t->n->cards[i];
+		int64_t opening = frag && fl_untouched(&c->load) ? CARD_OPENED : 0;
 
 		if (!usable(t, c, &c->load, &need) || (!c->dirty && seen_before(t->n, i, tried)) ||
 		    (t->opens == 0 && fl_opens(c, &c->load)))
@@ -265,13 +251,11 @@ static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 			tried |= (uint64_t)1 << i;
 		FL_EACH_BIT (start, fl_starts(t->f, c, &c->load, p->profile)) {
 			struct rf_fleet_grant g = grant_of(p, 0, i, start);
-			struct load after = c->load;
 			int64_t score;
 
 			if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger))
 				continue;
-			fl_load_add(t->f, c, &after, &g);
-			score = try_on(t, &g) + cost_of_slice(t, c, &after);
+			score = try_on(t, &g, frag ? WAY_LOST : 1) + opening;
 			if (score < best_score) {
 				best_score = score;
 				best = g;
@@ -456,6 +440,7 @@ static void list_items(struct search *s)
 static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 {
 	struct touched touched[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
+	struct rest rests[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
 	struct search s RF_UNINITIALIZED;
 	uint64_t cards = 0;
 	size_t n_t = 0;
@@ -472,8 +457,13 @@ static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 		return NEVER;
 	for (size_t i = 0; i < s.n; i++)
 		cards |= (uint64_t)1 << s.grants[i].card;
-	FL_EACH_BIT (i, cards)
-		touched[n_t++] = fl_touch(t->f, t->n, i, &s.loads[i]);
+	FL_EACH_BIT (i, cards) {
+		const struct card *c = &t->n->cards[i];
+
+		rests[n_t] = *fl_rest(t->f, c, &s.loads[i]);
+		touched[n_t] = (struct touched){ .card = (uint8_t)i, .opened = fl_untouched(&c->load), .rest = &rests[n_t] };
+		n_t++;
+	}
 	if (ret != NULL) {
 		memcpy(ret->grants, s.grants, s.n * sizeof(s.grants[0]));
 		ret->n = (uint32_t)s.n;
@@ -525,6 +515,14 @@ uint64_t fl_sign(struct node *n)
 	return n->sign;
 }
 
+/* In a new epoch. */
+static void look_at_cards(const struct rf_fleet *f, struct node *n)
+{
+	for (unsigned i = 0; i < n->n_cards; i++)
+		fl_card_changed(f, &n->cards[i]);
+	n->hosted = f->epoch;
+}
+
 int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
 		 struct rf_fleet_place *ret)
 {
@@ -534,6 +532,8 @@ int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *a
 		ret->n = 0;
 	if (!fl_node_fits(t.n, ask) || !fl_in_class(f, ask->class, node))
 		return NEVER;
+	if (t.n->hosted != f->epoch)
+		look_at_cards(f, t.n);
 	if (ask->n_parts == 0)
 		return fl_score(f, t.n, ask, NULL, 0);
 	if ((t.n->models & fl_models(ask)) == 0)

@@ -8,6 +8,7 @@
 #define MANY UINT32_MAX /* in place of one tenant or trust domain: several, so nobody's */
 #define NEVER INT64_MAX /* the score of a place that does not do */
 #define TYPICALS_MAX 64
+#define FL_MIB_SHIFT 20
 enum { NUMA, NVLINK, GROUPS }; /* how cards of a node belong together */
 #define WEIGHTS 65536 /* what the typical requests' weights add up to */
 #define ROOM_WEIGHT (WEIGHTS * 3 / 100)
@@ -24,12 +25,22 @@ struct load {
 	uint8_t of_profile[RF_FLEET_PROFILES_MAX];
 };
 
+/* What a card is still good for; nothing where it is not there, not well or held as a whole. */
+struct rest {
+	int32_t free;	      /* in thousandths, of the scarcer of memory and compute */
+	uint8_t bytes, milli; /* room for shares: one more than its sixteenths; 0: it is not for shares */
+	uint8_t profiles;     /* of which there is a place for a slice, a bit each */
+	uint8_t ways;	      /* to place a slice of any profile */
+	/* Of an epoch: */
+	uint64_t hosts;			/* a bit per need of the typical requests */
+	int16_t usable[TYPICALS_MAX];	/* what each of these could have of what is free; 0 where there is no room for it */
+};
+
 struct card {
 	struct rf_fleet_card v;
 	bool there;
 	struct load load;
-	int32_t free;		/* in thousandths, of the scarcer of memory and compute; 0 if not well */
-	uint64_t hosts;		/* a bit per need of the typical requests */
+	struct rest rest;	/* by that load */
 	uint32_t trust;		/* of who has shares; MANY: they differ */
 	uint32_t slicer;	/* the tenant who has slices; MANY: they differ, or nobody's */
 	uint16_t n_strict;	/* slices of those who share a card with nobody */
@@ -82,7 +93,7 @@ struct node {
 	uint32_t n_holds;
 	/* For the score, as of `scored` (an epoch of the typical requests; 0: never). */
 	uint32_t scored;
-	uint32_t hosted; /* the epoch of the cards' hosts */
+	uint32_t hosted; /* the epoch of what is left of the cards */
 	uint64_t stamp; /* of the lane that looked at it last */
 	int64_t frag;
 	int32_t total;			/* free, of all cards */
@@ -150,6 +161,7 @@ struct model {
 
 struct lanes;
 struct known;
+struct rests;
 
 struct rf_fleet {
 	RF_VEC(struct node) nodes;
@@ -194,6 +206,7 @@ struct rf_fleet {
 
 	struct lanes *lanes;
 	struct known *known; /* NULL: nothing yet */
+	struct rests *rests;
 };
 
 static inline uint64_t fl_mix(uint64_t h, uint64_t v)
@@ -223,14 +236,14 @@ static inline void bit_set(uint64_t *b, uint32_t i, bool on)
 /* --- fleet.c ---------------------------------------------------------------------------------- */
 
 /* After any change: the card's derived figures; then the node's, the index and the lanes. */
-void fl_card_changed(struct rf_fleet *f, struct card *c);
+void fl_card_changed(const struct rf_fleet *f, struct card *c);
 void fl_node_changed(struct rf_fleet *f, uint32_t node);
 /* Something became free for someone: moves the versions on. */
 void fl_node_freed(struct rf_fleet *f, const struct node *n);
 void fl_card_freed(struct rf_fleet *f, const struct card *c);
 void fl_set_dirt(struct rf_fleet *f, uint32_t node, unsigned card, const uint32_t dirt[EIGHTHS]);
 void fl_set_there(struct rf_fleet *f, uint32_t node);
-struct levels fl_levels(const struct rf_fleet *f, const struct node *n, uint8_t model);
+struct levels fl_levels(const struct node *n, uint8_t model);
 void fl_retire(struct rf_fleet *f, uint32_t node); /* frees the handle if nothing needs it */
 static inline uint64_t fl_models(const struct rf_fleet_ask *ask)
 {
@@ -324,6 +337,16 @@ static inline bool fl_kept(const struct node *n, const struct rf_fleet_ask *ask)
 /* Everything but class and cards. */
 bool fl_node_fits(const struct node *n, const struct rf_fleet_ask *ask);
 
+/* --- fleet_rest.c: what is left of a card ------------------------------------------------------- */
+
+extern const struct rest fl_no_rest;
+struct rests *fl_rests_new(void);
+void fl_rests_free(struct rests *r);
+/* Of the card with this load in place of its own. It is there until the next is asked for. */
+const struct rest *fl_rest(const struct rf_fleet *f, const struct card *c, const struct load *l);
+/* The same, whatever is kept. */
+void fl_work_out_rest(const struct rf_fleet *f, const struct card *c, const struct load *l, struct rest *ret);
+
 /* --- fleet_place.c: the cards of one node ------------------------------------------------------ */
 
 /* Nodes with the same sign have the same score for every request. */
@@ -337,12 +360,8 @@ int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *a
 struct touched { /* a card after a trial placement */
 	uint8_t card;
 	bool opened; /* it was untouched */
-	int32_t free;
-	uint64_t hosts;
-	const struct load *load; /* where it hosts anything */
+	const struct rest *rest;
 };
-uint64_t fl_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l);
-struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned card, const struct load *after);
 static inline enum rf_fleet_policy fl_policy(const struct node *n, const struct rf_fleet_ask *ask)
 {
 	return n->pooled ? (enum rf_fleet_policy)n->policy : ask->policy;

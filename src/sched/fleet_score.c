@@ -13,7 +13,6 @@
 #include "sched/fleet_private.h"
 
 #define SMALL_FIRST 10000 /* thousandths of a card beyond which a request counts least */
-#define MIB_SHIFT 20
 #define COUNT_MAX (UINT64_C(1) << 32) /* of one request: sums of many still fit */
 #define OPENING ((int64_t)ROOM_WEIGHT * RF_FLEET_MILLI * 5 / 4) /* a card: more than any room on a node */
 #define LEAVING 8	     /* room on a card, a thousandth */
@@ -21,53 +20,6 @@
 #define OFF_CARDS ((int64_t)1 << 52) /* who asks for no card, on a node that has some */
 
 /* --- nodes ------------------------------------------------------------------------------------ */
-
-uint64_t fl_hosts(const struct rf_fleet *f, const struct card *c, const struct load *l)
-{
-	uint64_t hosts = 0;
-
-	if (!c->there || !c->v.healthy || l->n_whole > 0)
-		return 0;
-	for (size_t i = 0; i < f->n_needs; i++)
-		hosts |= (uint64_t)fl_has_room(f, c, l, &f->needs[i]) << i;
-	return hosts;
-}
-
-struct touched fl_touch(const struct rf_fleet *f, const struct node *n, unsigned card, const struct load *after)
-{
-	const struct card *c = &n->cards[card];
-
-	return (struct touched){ .card = (uint8_t)card,
-				 .opened = fl_untouched(&c->load),
-				 .free = fl_load_free(c, after),
-				 .load = after,
-				 .hosts = fl_hosts(f, c, after) };
-}
-
-/* What of a card's free part a need could have, if all of it went to such needs: so many times its size. What is left
- * over then is no use to it wherever it goes. For slices places count, and a card with room for one of them here is not
- * one with room for seven. */
-static int32_t usable_on(const struct rf_fleet *f, const struct card *c, const struct load *l, int32_t free, unsigned b)
-{
-	const struct need *need = &f->needs[b];
-	const struct model *m = &f->models[c->v.model];
-	unsigned copies = UINT16_MAX;
-
-	if (need->kind == RF_FLEET_WHOLE)
-		return free;
-	if (need->kind == RF_FLEET_SLICE) {
-		const struct rf_mig_profile *p = &m->profiles[need->profile];
-
-		copies = RF_MIN(m->copies[need->profile][l->mask],
-				(unsigned)(RF_MIG_COMPUTE_SLICES - l->compute) / (unsigned)p->slices);
-		copies = RF_MIN(copies, (unsigned)p->max - l->of_profile[need->profile]);
-	}
-	if (need->milli > 0)
-		copies = (unsigned)(RF_FLEET_MILLI - l->milli) / (unsigned)need->milli;
-	if (f->need_mib[b] > 0)
-		copies = RF_MIN(copies, (uint32_t)((c->v.memory - l->bytes) >> MIB_SHIFT) / f->need_mib[b]);
-	return RF_MIN(free, (int32_t)copies * m->each[b]);
-}
 
 /* What of `usable`, on `cards` cards, can be fed from `left`, of which n cards need `each`. */
 static int64_t fed(int64_t usable, int64_t cards, int64_t left, int64_t each, int64_t n)
@@ -101,30 +53,21 @@ static int64_t fragments(const struct rf_fleet *f, int64_t total, const uint8_t 
 	return sum;
 }
 
-static void rehost(struct rf_fleet *f, struct node *n)
-{
-	for (unsigned i = 0; i < n->n_cards; i++)
-		n->cards[i].hosts = fl_hosts(f, &n->cards[i], &n->cards[i].load);
-	n->hosted = f->epoch;
-}
-
 static void score_node(struct rf_fleet *f, struct node *n)
 {
-	if (n->hosted != f->epoch)
-		rehost(f, n);
 	memset(n->count, 0, f->n_needs);
 	memset(n->usable, 0, f->n_needs * sizeof(n->usable[0]));
 	n->total = 0;
 	for (unsigned i = 0; i < n->n_cards; i++) {
-		const struct card *c = &n->cards[i];
+		const struct rest *r = &n->cards[i].rest;
 
-		n->total += c->free;
-		FL_EACH_BIT (b, c->hosts) {
+		n->total += r->free;
+		FL_EACH_BIT (b, r->hosts)
 			n->count[b]++;
-			n->usable[b] += usable_on(f, c, &c->load, c->free, b);
-		}
+		for (size_t b = 0; b < f->n_needs; b++)
+			n->usable[b] += r->usable[b];
 	}
-	n->frag = fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> MIB_SHIFT);
+	n->frag = fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> FL_MIB_SHIFT);
 	n->scored = f->epoch;
 }
 
@@ -134,7 +77,7 @@ static int64_t score_frag(struct rf_fleet *f, struct node *n, const struct rf_fl
 	uint8_t count[TYPICALS_MAX] RF_UNINITIALIZED;
 	int32_t usable[TYPICALS_MAX] RF_UNINITIALIZED;
 	int64_t total, cpu = n->cpu_left - ask->cpu_milli;
-	int64_t mib = (n->memory_left - ask->memory) >> MIB_SHIFT, score = 0;
+	int64_t mib = (n->memory_left - ask->memory) >> FL_MIB_SHIFT, score = 0;
 
 	if (n->scored != f->epoch)
 		score_node(f, n);
@@ -142,18 +85,14 @@ static int64_t score_frag(struct rf_fleet *f, struct node *n, const struct rf_fl
 	memcpy(count, n->count, f->n_needs);
 	memcpy(usable, n->usable, f->n_needs * sizeof(usable[0]));
 	for (size_t i = 0; i < n_t; i++) {
-		const struct card *c = &n->cards[t[i].card];
+		const struct rest *was = &n->cards[t[i].card].rest, *is = t[i].rest;
 
-		score += t[i].opened * OPENING + t[i].free * LEAVING;
-		total += t[i].free - c->free;
-		FL_EACH_BIT (b, c->hosts) {
+		score += t[i].opened * OPENING + is->free * LEAVING;
+		total += is->free - was->free;
+		FL_EACH_BIT (b, was->hosts & ~is->hosts) /* what is held hosts nothing that was not hosted before */
 			count[b]--;
-			usable[b] -= usable_on(f, c, &c->load, c->free, b);
-		}
-		FL_EACH_BIT (b, t[i].hosts) {
-			count[b]++;
-			usable[b] += usable_on(f, c, t[i].load, t[i].free, b);
-		}
+		for (size_t b = 0; b < f->n_needs; b++)
+			usable[b] += is->usable[b] - was->usable[b];
 	}
 	score += fragments(f, total, count, usable, cpu, mib) - n->frag;
 	if (n->n_cards > 0)
@@ -173,10 +112,10 @@ static struct sums sum_up(const struct node *n, const struct rf_fleet_ask *ask, 
 	struct sums s = { .cpu = n->cpu > 0 ? (n->cpu_left - ask->cpu_milli) * 1000 / n->cpu : 0 };
 
 	for (unsigned i = 0; i < n->n_cards; i++)
-		s.left_free += n->cards[i].free > 0 && fl_untouched(&n->cards[i].load);
+		s.left_free += n->cards[i].rest.free > 0 && fl_untouched(&n->cards[i].load);
 	for (size_t i = 0; i < n_t; i++) {
 		s.opened += t[i].opened;
-		s.room += t[i].free;
+		s.room += t[i].rest->free;
 	}
 	s.left_free -= s.opened;
 	return s;
@@ -349,7 +288,7 @@ static bool habit_of(const struct rf_fleet *f, const struct rf_fleet_ask *ask, u
 
 	memset(ret, 0, sizeof(*ret));
 	ret->cpu = ask->cpu_milli;
-	ret->mib = (ask->memory + (1 << MIB_SHIFT) - 1) >> MIB_SHIFT;
+	ret->mib = (ask->memory + (1 << FL_MIB_SHIFT) - 1) >> FL_MIB_SHIFT;
 	ret->count = count;
 	for (unsigned i = 0; i < ask->n_parts; i++) {
 		struct need need = fl_need(ask, &ask->parts[i]);
@@ -474,7 +413,7 @@ void rf_fleet_typical(struct rf_fleet *f)
 	f->n_typicals = v.n;
 	f->n_needs = v.n_needs;
 	for (size_t i = 0; i < v.n_needs; i++)
-		f->need_mib[i] = (uint32_t)((v.needs[i].bytes + (1 << MIB_SHIFT) - 1) >> MIB_SHIFT);
+		f->need_mib[i] = (uint32_t)((v.needs[i].bytes + (1 << FL_MIB_SHIFT) - 1) >> FL_MIB_SHIFT);
 	FL_EACH_BIT (m, f->present)
 		fl_size_needs(f, m);
 	f->epoch++;

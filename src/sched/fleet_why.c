@@ -248,14 +248,21 @@ static bool same_load(const struct load *a, const struct load *b)
 	       a->compute == b->compute && memcmp(a->of_profile, b->of_profile, sizeof(a->of_profile)) == 0;
 }
 
+static bool audit_rest(const struct rf_fleet *f, const struct card *c, bool of_epoch)
+{
+	struct rest r;
+
+	fl_work_out_rest(f, c, &c->load, &r);
+	return memcmp(&r, &c->rest, of_epoch ? sizeof(r) : offsetof(struct rest, hosts)) == 0;
+}
+
 static bool audit_cards(const struct rf_fleet *f, const struct node *n, const struct recount *r)
 {
 	for (unsigned i = 0; i < n->n_cards; i++) {
 		const struct card *c = &n->cards[i];
 		const struct load *l = &c->load;
 
-		if (!same_load(l, &r->loads[i]) || c->n_strict != r->n_strict[i] ||
-		    c->free != fl_load_free(c, l) || (n->hosted == f->epoch && c->hosts != fl_hosts(f, c, l)))
+		if (!same_load(l, &r->loads[i]) || c->n_strict != r->n_strict[i] || !audit_rest(f, c, n->hosted == f->epoch))
 			return false;
 		if ((l->n_whole > 0) + (l->n_share > 0) + (l->n_slice > 0) > 1 || l->n_whole > 1 ||
 		    l->compute > RF_MIG_COMPUTE_SLICES)
@@ -270,7 +277,7 @@ static bool audit_index(const struct rf_fleet *f, uint32_t node)
 
 	for (unsigned i = 0; i < n->n_levels; i++) {
 		const struct model_index *x = f->models[n->levels[i].model].index;
-		struct levels l = fl_levels(f, n, n->levels[i].model);
+		struct levels l = fl_levels(n, n->levels[i].model);
 
 		if (memcmp(&l, &n->levels[i], sizeof(l)) != 0)
 			return false;

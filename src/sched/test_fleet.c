@@ -1607,7 +1607,7 @@ static int64_t little_things(const struct world *w, const struct rf_fleet_place 
 			for (unsigned g = 0; h->live && h->at.node == p->node && g < h->at.n; g++)
 				opened = opened && h->at.grants[g].card != p->grants[i].card;
 		}
-		sum += (opened ? (int64_t)ROOM_WEIGHT * 1250 : 0) + 8 * n->cards[p->grants[i].card].free;
+		sum += (opened ? (int64_t)ROOM_WEIGHT * 1250 : 0) + 8 * n->cards[p->grants[i].card].rest.free;
 	}
 	return sum;
 }
