@@ -3,40 +3,59 @@
 
 /* --- owners ----------------------------------------------------------------------------------- */
 
+/* Of one more beside those that there are. */
+static uint32_t join(bool first, uint32_t others, uint32_t one)
+{
+	return first || others == one ? one : MANY;
+}
+
+static uint32_t trust_of(const struct rf_fleet_owner *o)
+{
+	return o->level >= RF_ISOLATION_SHARE ? o->trust : MANY; /* who has a share and accepts it no more is joined by nobody */
+}
+
 /* Before the grant counts in c->load. */
 static void add_owner(struct card *c, const struct rf_fleet_owner *o, const struct rf_fleet_grant *g)
 {
 	uint32_t tenant = o->tenant != 0 ? o->tenant : MANY;
-	/* Who has a share and accepts it no more is joined by nobody. */
-	uint32_t trust = o->level >= RF_ISOLATION_SHARE ? o->trust : MANY;
 
 	if (g->kind == RF_FLEET_SHARE)
-		c->trust = c->load.n_share == 0 || c->trust == trust ? trust : MANY;
+		c->trust = join(c->load.n_share == 0, c->trust, trust_of(o));
 	if (g->kind != RF_FLEET_SLICE)
 		return;
-	c->slicer = c->load.n_slice == 0 || c->slicer == tenant ? tenant : MANY;
+	c->slicers[g->start] = tenant;
+	c->slicer = join(c->load.n_slice == 0, c->slicer, tenant);
 	c->n_strict += o->level < RF_ISOLATION_SLICE;
 }
 
-/* Whose the card is, from the holds: where "several" may have become one again. */
-static void recount_owners(struct rf_fleet *f, struct node *n, unsigned card)
+/* Whose the shares are, from the holds: where "several" may have become one again. */
+static uint32_t recount_trust(const struct rf_fleet *f, const struct node *n, unsigned card)
 {
-	struct card *c = &n->cards[card];
-	struct load load = c->load;
+	uint32_t trust = 0;
+	bool first = true;
 
-	c->trust = c->slicer = c->n_strict = 0;
-	c->load = (struct load){ 0 };
 	for (uint32_t h = n->first_hold; h != 0; h = f->holds.at[h - 1].next) {
 		const struct hold *v = &f->holds.at[h - 1];
 
 		for (unsigned i = 0; i < v->n; i++) {
 			if (v->grants[i].card != card)
 				continue;
-			add_owner(c, &v->owner, &v->grants[i]);
-			fl_load_add(f, c, &c->load, &v->grants[i]);
+			trust = join(first, trust, trust_of(&v->owner));
+			first = false;
 		}
 	}
-	c->load = load;
+	return trust;
+}
+
+static uint32_t recount_slicer(const struct card *c)
+{
+	uint32_t slicer = 0;
+
+	for (unsigned i = 0; i < EIGHTHS; i++) {
+		if (c->slicers[i] != 0)
+			slicer = join(slicer == 0, slicer, c->slicers[i]);
+	}
+	return slicer;
 }
 
 /* --- putting a hold onto its node, and off it ------------------------------------------------- */
@@ -76,10 +95,9 @@ static void disown(struct rf_fleet *f, struct node *n, unsigned card)
 
 	if (c->load.n_share == 0)
 		c->trust = 0;
-	if (c->load.n_slice == 0)
-		c->slicer = 0;
-	if (c->trust == MANY || c->slicer == MANY)
-		recount_owners(f, n, card);
+	else if (c->trust == MANY)
+		c->trust = recount_trust(f, n, card);
+	c->slicer = recount_slicer(c);
 	fl_card_changed(f, c);
 }
 
@@ -104,8 +122,10 @@ static void detach(struct rf_fleet *f, uint32_t index)
 		struct card *c = &n->cards[h->grants[i].card];
 
 		fl_load_sub(f, c, &c->load, &h->grants[i]);
-		if (h->grants[i].kind == RF_FLEET_SLICE)
+		if (h->grants[i].kind == RF_FLEET_SLICE) {
+			c->slicers[h->grants[i].start] = 0;
 			c->n_strict -= h->owner.level < RF_ISOLATION_SLICE;
+		}
 	}
 	for (unsigned i = 0; i < h->n; i++)
 		disown(f, n, h->grants[i].card);

@@ -43,6 +43,7 @@ struct card {
 	struct rest rest;	/* by that load */
 	uint32_t trust;		/* of who has shares; MANY: they differ */
 	uint32_t slicer;	/* the tenant who has slices; MANY: they differ, or nobody's */
+	uint32_t slicers[EIGHTHS]; /* of the slice that begins there; 0: none does */
 	uint16_t n_strict;	/* slices of those who share a card with nobody */
 	uint32_t dirt[EIGHTHS]; /* who left something in memory; 0: nobody */
 	bool dirty;

@@ -235,6 +235,9 @@ static bool recount_hold(const struct rf_fleet *f, const struct node *n, const s
 		l = &r->loads[g->card];
 		if ((l->mask & (g->kind == RF_FLEET_SLICE ? fl_mask(f, &n->cards[g->card], g) : 0)) != 0)
 			return false; /* one slice held twice */
+		if (g->kind == RF_FLEET_SLICE &&
+		    n->cards[g->card].slicers[g->start] != (h->owner.tenant != 0 ? h->owner.tenant : MANY))
+			return false;
 		r->n_strict[g->card] += g->kind == RF_FLEET_SLICE && h->owner.level < RF_ISOLATION_SLICE;
 		fl_load_add(f, &n->cards[g->card], l, g);
 	}
