@@ -196,13 +196,17 @@ void fl_card_changed(const struct rf_fleet *f, struct card *c)
 	c->rest = *fl_rest(f, c, &c->load);
 }
 
-static uint8_t count_untouched(const struct node *n)
+static void sum_up_cards(struct node *n)
 {
-	uint8_t count = 0;
+	n->untouched = 0;
+	n->for_shares = n->for_slices = 0;
+	for (unsigned i = 0; i < n->n_cards; i++) {
+		const struct card *c = &n->cards[i];
 
-	for (unsigned i = 0; i < n->n_cards; i++)
-		count += n->there && n->cards[i].there && fl_opens(&n->cards[i], &n->cards[i].load);
-	return count;
+		n->untouched += n->there && c->there && fl_opens(c, &c->load);
+		n->for_shares |= (uint64_t)(c->rest.bytes > 0) << i;
+		n->for_slices |= (uint64_t)(c->rest.profiles != 0) << i;
+	}
 }
 
 void fl_node_changed(struct rf_fleet *f, uint32_t node)
@@ -210,7 +214,7 @@ void fl_node_changed(struct rf_fleet *f, uint32_t node)
 	struct node *n = &f->nodes.at[node];
 
 	f->untouched -= n->untouched;
-	n->untouched = count_untouched(n);
+	sum_up_cards(n);
 	f->untouched += n->untouched;
 	n->scored = 0;
 	n->sign = 0;

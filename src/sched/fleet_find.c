@@ -287,7 +287,9 @@ static void lane_catch_up(struct rf_fleet *f, const struct rf_fleet_ask *ask, st
 		if (f->nodes.at[node].stamp == all->stamp)
 			continue;
 		f->nodes.at[node].stamp = all->stamp;
-		set_score(l, node, fl_place(f, node, ask, l->key.tenant == 0, NULL));
+		set_score(l, node,
+			  candidates(f, ask, node / 64) >> node % 64 & 1 ? fl_place(f, node, ask, l->key.tenant == 0, NULL) :
+									   NEVER);
 	}
 	l->seen = all->changed;
 }

@@ -207,14 +207,15 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 	int64_t best_score = NEVER;
 	uint64_t tried = 0;
 
-	for (unsigned i = 0; i < t->n->n_cards; i++) {
-		struct rf_fleet_grant g = grant_of(p, 0, i, 0);
+	FL_EACH_BIT (i, t->n->for_shares) {
+		const struct card *c = &t->n->cards[i];
+		struct rf_fleet_grant g RF_UNINITIALIZED;
 		int64_t score;
 
-		if (!usable(t, &t->n->cards[i], &t->n->cards[i].load, &need) || seen_before(t->n, i, tried) ||
-		    (t->opens == 0 && fl_opens(&t->n->cards[i], &t->n->cards[i].load)))
+		if (!usable(t, c, &c->load, &need) || seen_before(t->n, i, tried) || (t->opens == 0 && fl_opens(c, &c->load)))
 			continue;
 		tried |= (uint64_t)1 << i;
+		g = grant_of(p, 0, i, 0);
 		score = try_on(t, &g, 0);
 		if (score < best_score) {
 			best_score = score;
@@ -231,36 +232,44 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 /* What a slice in an unlucky place costs is the ways to place anything that are lost; among those that lose as many, a
  * card that is cut already is better. This fills cards further than looking at what is free alone
  * (docs/benchmarks/sched.md). */
+static void try_slices_on(const struct trial *t, unsigned card, struct rf_fleet_grant *best, int64_t *best_score)
+{
+	const struct rf_fleet_part *p = &t->ask->parts[0];
+	const struct card *c = &t->n->cards[card];
+	bool frag = fl_policy(t->n, t->ask) == RF_FLEET_FRAG;
+	int64_t opening = frag && fl_untouched(&c->load) ? CARD_OPENED : 0;
+
+	FL_EACH_BIT (start, fl_starts(t->f, c, &c->load, p->profile)) {
+		struct rf_fleet_grant g = grant_of(p, 0, card, start);
+		int64_t score;
+
+		if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger))
+			continue;
+		score = try_on(t, &g, frag ? WAY_LOST : 1) + opening;
+		if (score < *best_score) {
+			*best_score = score;
+			*best = g;
+		}
+	}
+}
+
 static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 {
 	const struct rf_fleet_part *p = &t->ask->parts[0];
 	struct need need = fl_need(t->ask, p);
 	struct rf_fleet_grant best = { 0 };
-	bool frag = fl_policy(t->n, t->ask) == RF_FLEET_FRAG;
 	int64_t best_score = NEVER;
 	uint64_t tried = 0;
 
-	for (unsigned i = 0; i < t->n->n_cards; i++) {
+	FL_EACH_BIT (i, t->n->for_slices) {
 		const struct card *c = &t->n->cards[i];
-		int64_t opening = frag && fl_untouched(&c->load) ? CARD_OPENED : 0;
 
-		if (!usable(t, c, &c->load, &need) || (!c->dirty && seen_before(t->n, i, tried)) ||
-		    (t->opens == 0 && fl_opens(c, &c->load)))
+		if (!(c->rest.profiles >> p->profile & 1) || !usable(t, c, &c->load, &need) ||
+		    (!c->dirty && seen_before(t->n, i, tried)) || (t->opens == 0 && fl_opens(c, &c->load)))
 			continue;
 		if (!c->dirty)
 			tried |= (uint64_t)1 << i;
-		FL_EACH_BIT (start, fl_starts(t->f, c, &c->load, p->profile)) {
-			struct rf_fleet_grant g = grant_of(p, 0, i, start);
-			int64_t score;
-
-			if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger))
-				continue;
-			score = try_on(t, &g, frag ? WAY_LOST : 1) + opening;
-			if (score < best_score) {
-				best_score = score;
-				best = g;
-			}
-		}
+		try_slices_on(t, i, &best, &best_score);
 	}
 	if (best_score != NEVER && ret != NULL)
 		ret->grants[ret->n++] = best;

@@ -87,6 +87,7 @@ struct node {
 	struct levels *levels;
 	uint64_t models; /* of cards that are there */
 	uint8_t untouched; /* see rf_fleet_untouched */
+	uint64_t for_shares, for_slices; /* cards with room for any such, a bit each */
 	uint64_t barred; /* cards of which somebody has the NUMA node or the island for itself */
 	uint64_t sign;	 /* of all that decides a score; 0: not known */
 	struct guests guests;

@@ -265,6 +265,8 @@ static bool audit_cards(const struct rf_fleet *f, const struct node *n, const st
 		const struct card *c = &n->cards[i];
 		const struct load *l = &c->load;
 
+		if ((n->for_shares >> i & 1) != (c->rest.bytes > 0) || (n->for_slices >> i & 1) != (c->rest.profiles != 0))
+			return false;
 		if (!same_load(l, &r->loads[i]) || c->n_strict != r->n_strict[i] || !audit_rest(f, c, n->hosted == f->epoch))
 			return false;
 		if ((l->n_whole > 0) + (l->n_share > 0) + (l->n_slice > 0) > 1 || l->n_whole > 1 ||
