@@ -33,6 +33,7 @@ struct rest {
 	uint8_t ways;	      /* to place a slice of any profile */
 	/* Of an epoch: */
 	uint64_t hosts;			/* a bit per need of the typical requests */
+	int64_t worth;			/* what those of one card could have of it, each times its weight */
 	int16_t usable[TYPICALS_MAX];	/* what each of these could have of what is free; 0 where there is no room for it */
 };
 
@@ -99,6 +100,7 @@ struct node {
 	uint64_t stamp; /* of the lane that looked at it last */
 	int64_t frag;
 	int32_t total;			/* free, of all cards */
+	int64_t worth;			/* of all cards */
 	uint8_t count[TYPICALS_MAX];	/* per need: cards that can host it ... */
 	int32_t usable[TYPICALS_MAX];	/* ... and what is free on them */
 };
@@ -192,10 +194,12 @@ struct rf_fleet {
 	size_t n_lifted;
 	bool undoing;
 
-	struct typical typicals[TYPICALS_MAX];
+	struct typical typicals[TYPICALS_MAX]; /* those of one card first */
 	struct need needs[TYPICALS_MAX];
 	uint32_t need_mib[TYPICALS_MAX]; /* their bytes */
-	size_t n_typicals, n_needs;
+	int64_t need_weight[TYPICALS_MAX]; /* of those of one card that need it */
+	size_t n_typicals, n_single, n_needs;
+	int64_t single_weight, single_cpu, single_mib; /* of those of one card: all weights; the most that any asks for */
 	uint32_t epoch;
 	RF_VEC(struct habit) habits; /* as said so far, for the next epoch */
 

@@ -84,6 +84,7 @@ void fl_work_out_rest(const struct rf_fleet *f, const struct card *c, const stru
 			continue;
 		ret->hosts |= (uint64_t)1 << b;
 		ret->usable[b] = (int16_t)usable_on(f, c, l, ret->free, b);
+		ret->worth += ret->usable[b] * f->need_weight[b];
 	}
 }
 

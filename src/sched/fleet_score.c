@@ -38,17 +38,20 @@ static int64_t usable_by(const struct typical *t, int64_t cards, int64_t usable,
 	return RF_MIN(by_cpu, by_memory);
 }
 
+static int64_t fragment(const struct typical *t, int64_t total, int64_t cards, int64_t usable, int64_t cpu, int64_t mib)
+{
+	return t->weight * (total - usable_by(t, cards, usable, cpu, mib));
+}
+
 static int64_t fragments(const struct rf_fleet *f, int64_t total, const uint8_t *count, const int32_t *usable,
 			 int64_t cpu, int64_t mib)
 {
 	int64_t sum = 0;
 
-	if (total == 0)
-		return 0;
 	for (size_t i = 0; i < f->n_typicals; i++) {
 		const struct typical *t = &f->typicals[i];
 
-		sum += t->weight * (total - usable_by(t, count[t->need], usable[t->need], cpu, mib));
+		sum += fragment(t, total, count[t->need], usable[t->need], cpu, mib);
 	}
 	return sum;
 }
@@ -58,43 +61,82 @@ static void score_node(struct rf_fleet *f, struct node *n)
 	memset(n->count, 0, f->n_needs);
 	memset(n->usable, 0, f->n_needs * sizeof(n->usable[0]));
 	n->total = 0;
+	n->worth = 0;
 	for (unsigned i = 0; i < n->n_cards; i++) {
 		const struct rest *r = &n->cards[i].rest;
 
 		n->total += r->free;
+		n->worth += r->worth;
 		FL_EACH_BIT (b, r->hosts)
 			n->count[b]++;
 		for (size_t b = 0; b < f->n_needs; b++)
 			n->usable[b] += r->usable[b];
 	}
-	n->frag = fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> FL_MIB_SHIFT);
+	n->frag = n->total == 0 ? 0 : fragments(f, n->total, n->count, n->usable, n->cpu_left, n->memory_left >> FL_MIB_SHIFT);
 	n->scored = f->epoch;
+}
+
+/* Where each card could be fed for whoever asks for one card: what such requests can use of the node is the sum of what
+ * they can use of the cards. Those of several cards are looked at one by one. */
+static int64_t fragments_fed(const struct rf_fleet *f, const struct node *n, const struct touched *t, size_t n_t,
+			     int64_t total, int64_t cpu, int64_t mib)
+{
+	int64_t sum = f->single_weight * total - n->worth;
+
+	for (size_t i = 0; i < n_t; i++)
+		sum -= t[i].rest->worth - n->cards[t[i].card].rest.worth;
+	for (size_t k = f->n_single; k < f->n_typicals; k++) {
+		unsigned b = f->typicals[k].need;
+		int64_t cards = n->count[b], usable = n->usable[b];
+
+		for (size_t i = 0; i < n_t; i++) {
+			const struct rest *was = &n->cards[t[i].card].rest, *is = t[i].rest;
+
+			cards -= (was->hosts & ~is->hosts) >> b & 1;
+			usable += is->usable[b] - was->usable[b];
+		}
+		sum += fragment(&f->typicals[k], total, cards, usable, cpu, mib);
+	}
+	return sum;
+}
+
+static int64_t fragments_after(const struct rf_fleet *f, const struct node *n, const struct touched *t, size_t n_t,
+			       int64_t total, int64_t cpu, int64_t mib)
+{
+	uint8_t count[TYPICALS_MAX] RF_UNINITIALIZED;
+	int32_t usable[TYPICALS_MAX] RF_UNINITIALIZED;
+
+	if (total == 0)
+		return 0;
+	if (cpu >= f->single_cpu * n->n_cards && mib >= f->single_mib * n->n_cards)
+		return fragments_fed(f, n, t, n_t, total, cpu, mib);
+	memcpy(count, n->count, f->n_needs);
+	memcpy(usable, n->usable, f->n_needs * sizeof(usable[0]));
+	for (size_t i = 0; i < n_t; i++) {
+		const struct rest *was = &n->cards[t[i].card].rest, *is = t[i].rest;
+
+		FL_EACH_BIT (b, was->hosts & ~is->hosts) /* what is held hosts nothing that was not hosted before */
+			count[b]--;
+		for (size_t b = 0; b < f->n_needs; b++)
+			usable[b] += is->usable[b] - was->usable[b];
+	}
+	return fragments(f, total, count, usable, cpu, mib);
 }
 
 static int64_t score_frag(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *ask,
 			  const struct touched *t, size_t n_t)
 {
-	uint8_t count[TYPICALS_MAX] RF_UNINITIALIZED;
-	int32_t usable[TYPICALS_MAX] RF_UNINITIALIZED;
 	int64_t total, cpu = n->cpu_left - ask->cpu_milli;
 	int64_t mib = (n->memory_left - ask->memory) >> FL_MIB_SHIFT, score = 0;
 
 	if (n->scored != f->epoch)
 		score_node(f, n);
 	total = n->total;
-	memcpy(count, n->count, f->n_needs);
-	memcpy(usable, n->usable, f->n_needs * sizeof(usable[0]));
 	for (size_t i = 0; i < n_t; i++) {
-		const struct rest *was = &n->cards[t[i].card].rest, *is = t[i].rest;
-
-		score += t[i].opened * OPENING + is->free * LEAVING;
-		total += is->free - was->free;
-		FL_EACH_BIT (b, was->hosts & ~is->hosts) /* what is held hosts nothing that was not hosted before */
-			count[b]--;
-		for (size_t b = 0; b < f->n_needs; b++)
-			usable[b] += is->usable[b] - was->usable[b];
+		score += t[i].opened * OPENING + t[i].rest->free * LEAVING;
+		total += t[i].rest->free - n->cards[t[i].card].rest.free;
 	}
-	score += fragments(f, total, count, usable, cpu, mib) - n->frag;
+	score += fragments_after(f, n, t, n_t, total, cpu, mib) - n->frag;
 	if (n->n_cards > 0)
 		score += (int64_t)n->total * ROOM_WEIGHT / n->n_cards;
 	return score + (n->cpu > 0 ? cpu * 1000 / n->cpu : 0);
@@ -399,6 +441,29 @@ void fl_size_needs(struct rf_fleet *f, unsigned model)
 		f->models[model].each[i] = size_on(f, &f->needs[i], model);
 }
 
+static void set_typicals(struct rf_fleet *f, const struct view *v)
+{
+	f->n_typicals = 0;
+	f->single_weight = f->single_cpu = f->single_mib = 0;
+	memset(f->need_weight, 0, sizeof(f->need_weight));
+	for (size_t i = 0; i < v->n; i++) {
+		const struct typical *t = &v->typicals[i];
+
+		if (t->n > 1)
+			continue;
+		f->typicals[f->n_typicals++] = *t;
+		f->need_weight[t->need] += t->weight;
+		f->single_weight += t->weight;
+		f->single_cpu = RF_MAX(f->single_cpu, t->cpu);
+		f->single_mib = RF_MAX(f->single_mib, t->mib);
+	}
+	f->n_single = f->n_typicals;
+	for (size_t i = 0; i < v->n; i++) {
+		if (v->typicals[i].n > 1)
+			f->typicals[f->n_typicals++] = v->typicals[i];
+	}
+}
+
 void rf_fleet_typical(struct rf_fleet *f)
 {
 	struct view v = { 0 };
@@ -408,12 +473,11 @@ void rf_fleet_typical(struct rf_fleet *f)
 	/* A new view makes all scores void, so it must differ to be worth that. */
 	if (v.n > 0 ? moved(f, &v) < WEIGHTS / 16 : f->n_typicals == 0)
 		return;
-	memcpy(f->typicals, v.typicals, sizeof(v.typicals));
 	memcpy(f->needs, v.needs, sizeof(v.needs));
-	f->n_typicals = v.n;
 	f->n_needs = v.n_needs;
 	for (size_t i = 0; i < v.n_needs; i++)
 		f->need_mib[i] = (uint32_t)((v.needs[i].bytes + (1 << FL_MIB_SHIFT) - 1) >> FL_MIB_SHIFT);
+	set_typicals(f, &v);
 	FL_EACH_BIT (m, f->present)
 		fl_size_needs(f, m);
 	f->epoch++;
