@@ -427,14 +427,11 @@ static uint64_t gone_and_held(struct rf_core *c, const struct co_node *n, int64_
 	return held;
 }
 
-void co_capacity(struct rf_core *c)
+static void count_capacity(struct rf_core *c)
 {
 	int64_t sum[RF_QUEUE_RES_MAX] = { 0 }, cut[RF_FLEET_MODELS_MAX] = { 0 };
 	struct rf_err err;
 
-	if (!c->capacity_stale)
-		return;
-	c->capacity_stale = false;
 	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
 		const struct co_node *n = m->value;
 		uint64_t held = n->claims_here != NULL || !n->there ? gone_and_held(c, n, sum) : 0;
@@ -449,4 +446,12 @@ void co_capacity(struct rf_core *c)
 		if (r != CO_CPU && r != CO_MEMORY && r != CO_PODS)
 			(void)rf_queues_capacity(c->queues, (int64_t)r, RF_MIN(sum[r], RF_QUEUE_AMOUNT_MAX), &err);
 	}
+}
+
+void co_capacity(struct rf_core *c)
+{
+	if (!c->capacity_stale)
+		return;
+	c->capacity_stale = false;
+	count_capacity(c);
 }

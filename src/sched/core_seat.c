@@ -39,15 +39,13 @@ struct pin {
 	uint64_t hold;
 };
 
-static struct pin pin(struct rf_core *c, struct co_node *n)
+static struct pin pin_down(struct rf_core *c, struct co_node *n)
 {
 	struct rf_fleet_ask ask = { .owner = { .system = true }, .no_pod = true };
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	struct pin p = { .n = NULL };
 	struct rf_err err;
 
-	if (n == NULL || n->there || n->handle == RF_FLEET_NONE)
-		return p;
 	at.node = n->handle;
 	at.n = 0;
 	if (rf_fleet_take(c->fleet, &ask, &at, true, &p.hold, &err) < 0)
@@ -55,6 +53,13 @@ static struct pin pin(struct rf_core *c, struct co_node *n)
 	co_node_ref(&p.n, n, c);
 	co_held(c, n, 1);
 	return p;
+}
+
+static struct pin pin(struct rf_core *c, struct co_node *n)
+{
+	bool needed = n != NULL && !n->there && n->handle != RF_FLEET_NONE;
+
+	return needed ? pin_down(c, n) : (struct pin){ .n = NULL };
 }
 
 static void unpin(struct rf_core *c, struct pin *p)
