@@ -51,6 +51,7 @@ void rf_fleet_free(struct rf_fleet *f)
 	for (size_t i = 0; i < RF_FLEET_MODELS_MAX; i++)
 		free_index(f->models[i].index);
 	rf_vec_done(&f->nodes);
+	rf_vec_done(&f->signs);
 	rf_vec_done(&f->unused);
 	rf_vec_done(&f->classes);
 	rf_vec_done(&f->unused_classes);
@@ -217,7 +218,7 @@ void fl_node_changed(struct rf_fleet *f, uint32_t node)
 	sum_up_cards(n);
 	f->untouched += n->untouched;
 	n->scored = 0;
-	n->sign = 0;
+	f->signs.at[node] = 0;
 	for (unsigned i = 0; i < n->n_levels; i++)
 		set_levels(f, node, &n->levels[i], fl_levels(n, n->levels[i].model));
 	fl_left_changed(f, node);
@@ -285,6 +286,7 @@ static uint32_t new_node(struct rf_fleet *f)
 		return f->unused.at[--f->unused.n];
 	node = (uint32_t)f->nodes.n;
 	rf_vec_push(&f->nodes, fresh);
+	rf_vec_push(&f->signs, 0);
 	make_room(f, f->nodes.n);
 	return node;
 }
@@ -415,6 +417,7 @@ void fl_retire(struct rf_fleet *f, uint32_t node)
 	fl_set_rack(f, node, RF_STR_EMPTY);
 	rf_vec_done(&n->guests.all);
 	*n = (struct node){ 0 };
+	f->signs.at[node] = 0;
 	fl_order_drop(f, node);
 	rf_vec_push(&f->unused, node);
 	fl_lanes_changed(f->lanes, node);

@@ -39,7 +39,7 @@ struct lane {
 	uint32_t epoch;
 	size_t n, leaves; /* nodes; a power of two */
 	const uint64_t *order; /* of the fleet */
-	int64_t *score;
+	int64_t *score;	  /* of as many as leaves */
 	uint32_t *winner; /* [1] is the root; leaf i is leaves + i, not kept */
 };
 
@@ -160,20 +160,9 @@ static uint64_t hash_key(const struct lane_key *k, size_t size)
 
 /* --- the tree --------------------------------------------------------------------------------- */
 
-static uint32_t winner_at(const struct lane *l, size_t at)
+static uint32_t better(const struct lane *l, uint32_t a, uint32_t b)
 {
-	return at >= l->leaves ? (uint32_t)(at - l->leaves) : l->winner[at];
-}
-
-static int64_t score_at(const struct lane *l, uint32_t node)
-{
-	return node < l->n ? l->score[node] : NEVER;
-}
-
-static uint32_t better(const struct lane *l, size_t at)
-{
-	uint32_t a = winner_at(l, 2 * at), b = winner_at(l, 2 * at + 1);
-	int64_t of_a = score_at(l, a), of_b = score_at(l, b);
+	int64_t of_a = l->score[a], of_b = l->score[b];
 
 	if (of_a == of_b && of_a != NEVER)
 		return l->order[b] < l->order[a] ? b : a;
@@ -185,14 +174,17 @@ static void set_score(struct lane *l, uint32_t node, int64_t score)
 	if (l->score[node] == score)
 		return;
 	l->score[node] = score;
-	for (size_t at = (l->leaves + node) / 2; at > 0; at /= 2)
-		l->winner[at] = better(l, at);
+	l->winner[(l->leaves + node) / 2] = better(l, node & ~1u, node | 1);
+	for (size_t at = (l->leaves + node) / 4; at > 0; at /= 2)
+		l->winner[at] = better(l, l->winner[2 * at], l->winner[2 * at + 1]);
 }
 
 static void build_tree(struct lane *l)
 {
-	for (size_t at = l->leaves - 1; at > 0; at--)
-		l->winner[at] = better(l, at);
+	for (uint32_t i = 0; i < l->leaves; i += 2)
+		l->winner[(l->leaves + i) / 2] = better(l, i, i + 1);
+	for (size_t at = l->leaves / 2 - 1; at > 0; at--)
+		l->winner[at] = better(l, l->winner[2 * at], l->winner[2 * at + 1]);
 }
 
 /* --- lanes ------------------------------------------------------------------------------------ */
@@ -236,7 +228,7 @@ static uint64_t candidates(const struct rf_fleet *f, const struct rf_fleet_ask *
 static int64_t score_like_twin(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
 			       struct twins *t)
 {
-	uint64_t sign = fl_sign(&f->nodes.at[node]);
+	uint64_t sign = fl_sign(f, node);
 	size_t at = sign % TWINS;
 
 	/* Who is on which card the sign does not say. */
@@ -256,9 +248,9 @@ static void lane_fill(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct
 	l->leaves = 2;
 	while (l->leaves < l->n)
 		l->leaves *= 2;
-	l->score = rf_realloc(l->score, RF_MAX(l->n, 1) * sizeof(*l->score));
+	l->score = rf_realloc(l->score, l->leaves * sizeof(*l->score));
 	l->winner = rf_realloc(l->winner, l->leaves * sizeof(*l->winner));
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->leaves; i++)
 		l->score[i] = NEVER;
 	memset(f->lanes->twins.sign, 0, sizeof(f->lanes->twins.sign));
 	for (size_t w = 0; w * 64 < l->n; w++)
@@ -297,7 +289,7 @@ static void lane_catch_up(struct rf_fleet *f, const struct rf_fleet_ask *ask, st
 static void evict(struct rf_fleet *f)
 {
 	struct lanes *all = f->lanes;
-	size_t each = f->nodes.n * (sizeof(int64_t) + 2 * sizeof(uint32_t)) + sizeof(struct lane);
+	size_t each = 2 * f->nodes.n * (sizeof(int64_t) + sizeof(uint32_t)) + sizeof(struct lane);
 	struct lane **oldest = NULL, *gone;
 
 	if (all->n < LANES_MAX && (all->n < 8 || all->n * each < LANES_BYTES))
@@ -379,7 +371,7 @@ static uint32_t best_of(const struct lane *l)
 {
 	uint32_t node = l != NULL ? l->winner[1] : 0;
 
-	return l == NULL || score_at(l, node) == NEVER ? RF_FLEET_NONE : node;
+	return l == NULL || l->score[node] == NEVER ? RF_FLEET_NONE : node;
 }
 
 /* The homes' own scores in place of a stranger's, for this once. */

@@ -503,12 +503,13 @@ static uint64_t sign_card(uint64_t h, const struct card *c)
 	return h;
 }
 
-uint64_t fl_sign(struct node *n)
+uint64_t fl_sign(struct rf_fleet *f, uint32_t node)
 {
+	const struct node *n = &f->nodes.at[node];
 	uint64_t h = 1;
 
-	if (n->sign != 0)
-		return n->sign;
+	if (f->signs.at[node] != 0)
+		return f->signs.at[node];
 	h = fl_mix(h, (uint64_t)n->cpu);
 	h = fl_mix(h, (uint64_t)n->cpu_left);
 	h = fl_mix(h, (uint64_t)n->memory_left);
@@ -520,8 +521,8 @@ uint64_t fl_sign(struct node *n)
 	h = fl_mix(h, n->barred);
 	for (unsigned i = 0; i < n->n_cards; i++)
 		h = sign_card(h, &n->cards[i]);
-	n->sign = h != 0 ? h : 1;
-	return n->sign;
+	f->signs.at[node] = h != 0 ? h : 1;
+	return f->signs.at[node];
 }
 
 /* In a new epoch. */

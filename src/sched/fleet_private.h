@@ -90,7 +90,6 @@ struct node {
 	uint8_t untouched; /* see rf_fleet_untouched */
 	uint64_t for_shares, for_slices; /* cards with room for any such, a bit each */
 	uint64_t barred; /* cards of which somebody has the NUMA node or the island for itself */
-	uint64_t sign;	 /* of all that decides a score; 0: not known */
 	struct guests guests;
 	uint32_t first_hold; /* index + 1 */
 	uint32_t n_holds;
@@ -169,6 +168,7 @@ struct rests;
 
 struct rf_fleet {
 	RF_VEC(struct node) nodes;
+	RF_VEC(uint64_t) signs; /* of all that decides a node's score; 0: not known */
 	RF_VEC(uint32_t) unused; /* nodes' handles */
 	size_t words;		 /* of every bitmap */
 	bitmap there;		 /* and not cordoned */
@@ -356,7 +356,7 @@ void fl_work_out_rest(const struct rf_fleet *f, const struct card *c, const stru
 /* --- fleet_place.c: the cards of one node ------------------------------------------------------ */
 
 /* Nodes with the same sign have the same score for every request. */
-uint64_t fl_sign(struct node *n);
+uint64_t fl_sign(struct rf_fleet *f, uint32_t node);
 /* The best way to place the request on this node, or NEVER. ret may be NULL. */
 int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool stranger,
 		 struct rf_fleet_place *ret);

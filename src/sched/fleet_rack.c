@@ -41,12 +41,12 @@ uint64_t fl_sign_guests(uint64_t h, const struct guests *g)
 static void rack_changed(struct rf_fleet *f, const struct rack *r, bool freed)
 {
 	for (size_t i = 0; i < r->nodes.n; i++) {
-		struct node *n = &f->nodes.at[r->nodes.at[i]];
+		uint32_t node = r->nodes.at[i];
 
-		n->sign = 0;
-		fl_lanes_changed(f->lanes, r->nodes.at[i]);
+		f->signs.at[node] = 0;
+		fl_lanes_changed(f->lanes, node);
 		if (freed)
-			fl_node_freed(f, n);
+			fl_node_freed(f, &f->nodes.at[node]);
 	}
 }
 
@@ -70,7 +70,7 @@ void fl_racks_matter(struct rf_fleet *f, const struct rf_fleet_owner *o)
 		return;
 	f->racks_matter = true;
 	for (size_t i = 0; i < f->nodes.n; i++)
-		f->nodes.at[i].sign = 0;
+		f->signs.at[i] = 0;
 }
 
 static struct rack *rack_of(struct rf_fleet *f, struct rf_str name)
