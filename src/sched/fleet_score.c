@@ -445,6 +445,7 @@ static void set_typicals(struct rf_fleet *f, const struct view *v)
 {
 	f->n_typicals = 0;
 	f->single_weight = f->single_cpu = f->single_mib = 0;
+	memset(f->typicals, 0, sizeof(f->typicals));
 	memset(f->need_weight, 0, sizeof(f->need_weight));
 	for (size_t i = 0; i < v->n; i++) {
 		const struct typical *t = &v->typicals[i];
