@@ -1,5 +1,4 @@
 /* The core as a whole: made and freed, names and numbers. */
-#include <ctype.h>
 
 #include "sched/core_private.h"
 
@@ -249,13 +248,13 @@ uint64_t co_number(struct rf_str uid)
 	size_t digits = 0;
 
 	for (size_t i = 0; i < uid.n && digits < 16; i++) {
-		char ch = uid.p[i];
+		unsigned digit = (unsigned)uid.p[i] - '0', letter = ((unsigned)uid.p[i] | 32) - 'a';
 
-		if (ch == '-')
+		if (uid.p[i] == '-')
 			continue;
-		if (!isxdigit((unsigned char)ch))
+		if (digit > 9 && letter > 5)
 			break;
-		n = n << 4 | (uint64_t)(ch <= '9' ? ch - '0' : (ch | 32) - 'a' + 10);
+		n = n << 4 | (digit <= 9 ? digit : letter + 10);
 		digits++;
 	}
 	if (digits == 16)

@@ -79,7 +79,7 @@ static bool still_fits(struct rf_core *c, const struct co_keep *k, const struct 
 {
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	size_t mark = rf_fleet_mark(c->fleet);
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 	bool ok = true;
 
 	for (const struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
@@ -399,14 +399,11 @@ bool co_ahead_ready(const struct rf_core *c)
 	       (c->ticks != c->ahead_tick || c->now >= c->ahead_wake);
 }
 
-void co_ahead(struct rf_core *c)
+static void look_ahead(struct rf_core *c)
 {
 	struct ahead p = { .c = c, .a = RF_ARENA_INIT };
 	size_t mark;
 
-	look_at_dates(c);
-	if (!co_ahead_ready(c))
-		return;
 	prune(c);
 	mark = rf_fleet_mark(c->fleet);
 	(void)rf_queues_plan_ahead(c->queues, c->now, fits, &p);
@@ -420,4 +417,11 @@ void co_ahead(struct rf_core *c)
 	for (size_t i = 0; i < p.n; i++)
 		rf_vec_done(&p.all[i].at);
 	rf_arena_done(&p.a);
+}
+
+void co_ahead(struct rf_core *c)
+{
+	look_at_dates(c);
+	if (co_ahead_ready(c))
+		look_ahead(c);
 }

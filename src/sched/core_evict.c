@@ -442,7 +442,7 @@ static bool take_planned(struct rf_core *c, const struct rf_evict_plan *plan, st
 {
 	const struct rf_gang *g = &v->gang.gang;
 	size_t mark = rf_fleet_mark(c->fleet), n = 0;
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 
 	for (; g->n == plan->n_places && n < g->n; n++) {
 		struct rf_fleet_ask ask = g->asks[n];
@@ -696,7 +696,7 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 {
 	struct co_plan *p = w->plan;
 	struct co_pod *m = w->first;
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 
 	refresh(p);
 	if (p->left > 0)

@@ -279,7 +279,7 @@ static bool same_work(const struct co_group *g, struct co_pod *const *pods, size
 
 static void queue_gang(struct rf_core *c, struct co_group *g, struct co_pod **pods, size_t n, int64_t need)
 {
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 	size_t all = n;
 	bool alike = true;
 
@@ -313,7 +313,7 @@ static void queue_gang(struct rf_core *c, struct co_group *g, struct co_pod **po
 /* Once the gang has started each further member is on its own. */
 static void queue_singles(struct rf_core *c, struct co_group *g, const struct roll *r)
 {
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 
 	drop_work(c, g);
 	for (size_t i = 0; i < r->n; i++) {

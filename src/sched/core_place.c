@@ -198,7 +198,7 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
  * is taken again after it. */
 static bool take_again(struct rf_core *c, const struct co_gang *g, const struct rf_fleet_place *at, uint64_t *holds)
 {
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 
 	for (size_t i = 0; i < g->gang.n; i++) {
 		if (holds[i] == 0)
@@ -286,7 +286,7 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool 
 {
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	struct rf_fleet_ask ask;
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 	uint64_t hold;
 
 	if (!co_ask(c, p->shape, models, &ask))
@@ -317,15 +317,13 @@ static void leave_seats(struct rf_core *c, struct co_work *w)
 static bool admit(struct rf_core *c, struct co_work *w)
 {
 	struct rf_workload_spec s;
-	struct co_charge ch;
-	struct rf_err err;
+	struct co_charge ch RF_UNINITIALIZED;
+	struct rf_err err RF_UNINITIALIZED;
 
 	co_spec(c, w, &ch, &s);
-	for (uint64_t salt = 0; salt < 8; salt++) {
-		int r;
+	for (uint64_t salt = 1; salt <= 8; s.shape = co_charge_shape(&ch, true, salt++)) {
+		int r = rf_queues_admit_as(c->queues, w->w, &s, s.size, c->now, &err);
 
-		s.shape = co_charge_shape(&ch, true, salt);
-		r = rf_queues_admit_as(c->queues, w->w, &s, s.size, c->now, &err);
 		if (r == 0)
 			return true;
 		if (r != -RF_INVALID)

@@ -44,7 +44,7 @@ static struct pin pin_down(struct rf_core *c, struct co_node *n)
 	struct rf_fleet_ask ask = { .owner = { .system = true }, .no_pod = true };
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	struct pin p = { .n = NULL };
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 
 	at.node = n->handle;
 	at.n = 0;
@@ -198,7 +198,7 @@ static bool take(struct rf_core *c, struct co_node *n, struct rf_fleet_ask *ask,
 		 uint64_t *ret_hold)
 {
 	struct rf_fleet_place at RF_UNINITIALIZED;
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 	bool whole = true;
 
 	*ret_hold = 0;

@@ -361,7 +361,7 @@ static void settle_promised(struct rf_core *c, struct co_pod *p)
 
 static void settle_pending(struct rf_core *c, struct co_pod *p)
 {
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 	enum co_bar bar;
 
 	if (p->seat != NULL)

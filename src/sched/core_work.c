@@ -88,21 +88,16 @@ static void charge_hold(struct rf_core *c, const struct co_pod *p, struct co_cha
 	}
 }
 
-/* Always in the same order, whatever came first. */
-static int by_resource(const void *a, const void *b)
-{
-	const struct rf_queue_ask *x = a, *y = b;
-
-	return x->resource < y->resource ? -1 : x->resource > y->resource;
-}
-
+/* Always in the same order, whatever came first. They are few, and none is there twice. */
 static void sort(struct co_charge *ch)
 {
 	for (size_t i = 1; i < ch->n; i++) {
-		if (by_resource(&ch->ask[i - 1], &ch->ask[i]) > 0) {
-			qsort(ch->ask, ch->n, sizeof(ch->ask[0]), by_resource);
-			return;
-		}
+		struct rf_queue_ask a = ch->ask[i];
+		size_t k = i;
+
+		for (; k > 0 && ch->ask[k - 1].resource > a.resource; k--)
+			ch->ask[k] = ch->ask[k - 1];
+		ch->ask[k] = a;
 	}
 }
 
@@ -214,17 +209,15 @@ static int32_t priority_of(const struct co_work *w)
 	return most;
 }
 
+/* All but its number, which those need who put it into the queues. */
 static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 {
 	const struct co_pod *p = w->first;
 	const struct co_group *g = p != NULL ? group_of(p) : NULL;
 
 	*s = (struct rf_workload_spec){ .user = (void *)(uintptr_t)w, .min = 1, .size = 1 };
-	if (w->claim != NULL) {
-		s->id = co_number(w->claim->name);
+	if (w->claim != NULL)
 		return;
-	}
-	s->id = co_number(p->uid);
 	s->priority = priority_of(w);
 	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
 	s->preemptible = preemptible(p);
@@ -258,25 +251,26 @@ static bool charge_each(struct rf_core *c, const struct co_work *w, bool models,
 
 	*ret_n = 0;
 	for (const struct co_pod *p = w->first; p != NULL && alike; p = p->work_next) {
-		struct co_charge one = { .n = 0 };
+		struct co_charge other RF_UNINITIALIZED, *one = *ret_n == 0 ? ret : &other;
 
 		if (p->seat == NULL)
 			continue;
-		co_charge_held(c, p, &one);
+		one->n = 0;
+		one->full = false;
+		co_charge_held(c, p, one);
 		if (!models)
-			co_leave_out_models(c, &one);
-		sort(&one);
-		if ((*ret_n)++ == 0)
-			*ret = one;
-		else
-			alike = same_charge(&one, ret);
+			co_leave_out_models(c, one);
+		sort(one);
+		if ((*ret_n)++ > 0)
+			alike = same_charge(one, ret);
 	}
 	return alike;
 }
 
 static void charge_all(struct rf_core *c, const struct co_work *w, struct co_charge *ret)
 {
-	*ret = (struct co_charge){ .n = 0 };
+	ret->n = 0;
+	ret->full = false;
 	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
 		if (p->seat != NULL)
 			co_charge_held(c, p, ret);
@@ -291,7 +285,8 @@ void co_spec(struct rf_core *c, const struct co_work *w, struct co_charge *ch, s
 	size_t n = 0;
 
 	fill_spec(w, ret);
-	*ch = (struct co_charge){ .n = 0 };
+	ch->n = 0;
+	ch->full = false;
 	if (w->claim != NULL) {
 		charge_claim(c, w->claim, ch);
 		sort(ch);
@@ -381,11 +376,10 @@ static void withdraw(struct rf_core *c, struct co_work *w)
 static int restore(struct rf_core *c, struct co_work *w, struct rf_queue *q, struct co_charge *ch,
 		   struct rf_workload_spec *s, int64_t members)
 {
-	struct rf_err err;
+	struct rf_err err RF_UNINITIALIZED;
 
 	/* Two charges with the same number in one queue are next to impossible, and harmless. */
-	for (uint64_t salt = 0; salt < 8; salt++) {
-		s->shape = co_charge_shape(ch, true, salt);
+	for (uint64_t salt = 1; salt <= 8; s->shape = co_charge_shape(ch, true, salt++)) {
 		if (rf_queues_restore(c->queues, q, s, members, w->started, 0, c->now, &w->w, &err) < 0)
 			continue;
 		if (w->claim != NULL) /* its node lets go at any moment; who looks ahead does not give up a date for it */
@@ -412,7 +406,7 @@ static struct co_queue *queue_of_claim(struct rf_core *c, const struct co_claim 
 void co_work_run(struct rf_core *c, struct co_work *w)
 {
 	struct rf_workload_spec s;
-	struct co_charge ch;
+	struct co_charge ch RF_UNINITIALIZED;
 	struct co_queue *q;
 	struct rf_queue *at;
 	bool bad = false;
@@ -424,6 +418,7 @@ void co_work_run(struct rf_core *c, struct co_work *w)
 	co_spec(c, w, &ch, &s);
 	if (ch.n == 0)
 		return;
+	s.id = co_number(w->claim != NULL ? w->claim->name : w->first->uid);
 	members = s.size;
 	q = w->claim != NULL ? queue_of_claim(c, w->claim) : co_queue_of(c, w->first, &bad);
 	if (bad && w->first->ns->known && w->first->ns->tenant != NULL) /* what runs stays its tenant's */
@@ -546,6 +541,7 @@ struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_
 	w->first = first;
 	w->alike = alike;
 	fill_spec(w, &s);
+	s.id = co_number(first->uid);
 	w->preemptible = s.preemptible;
 	w->patient = s.patient;
 	s.min = min;
