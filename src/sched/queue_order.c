@@ -160,8 +160,9 @@ static void lower(const struct rf_queues *qs, struct rf_queue *q, const int64_t 
 
 static void lower_by(const struct rf_queues *qs, struct rf_queue *first, struct rf_queue *last, const struct rf_shape *s)
 {
-	int64_t need[RF_QUEUE_RES_MAX] = { 0 };
+	int64_t need[RF_QUEUE_RES_MAX] RF_UNINITIALIZED;
 
+	memset(need, 0, qs->n_res * sizeof(need[0]));
 	for (size_t i = 0; i < s->n_ask; i++)
 		need[s->ask[i].resource] = s->ask[i].amount * s->min;
 	for (struct rf_queue *q = first; q != last; q = q->parent)
@@ -577,7 +578,7 @@ void rf_order_add(struct rf_queues *qs, struct rf_workload *w)
 	qs->fresh = s->leaf;
 }
 
-void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
+void rf_order_take(struct rf_queues *qs, struct rf_workload *w)
 {
 	struct rf_shape *s = w->shape;
 
@@ -592,7 +593,12 @@ void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
 		rf_heap_put(&s->leaf->ready, &s->item);
 	LIST_SET(&qs->waiting, s->leaf, waiting_pos, rf_queue_shapes(s->leaf) > 0);
 	refill(qs, s->leaf);
-	rf_order_path(qs, s->leaf);
+}
+
+void rf_order_drop(struct rf_queues *qs, struct rf_workload *w)
+{
+	rf_order_take(qs, w);
+	rf_order_path(qs, w->shape->leaf);
 }
 
 void rf_queues_refuse(struct rf_queues *qs, struct rf_workload *w, uint64_t resources)
@@ -833,7 +839,7 @@ static struct rf_workload *visit_leaf(struct rf_queues *qs, struct rf_queue *q, 
 	struct rf_walk *walk = &qs->passes[q->depth].walk;
 	bool deep = is_deep(qs, q);
 	size_t most = deep ? RF_QUEUE_VAIN : RF_QUEUE_TRIES;
-	struct aside aside[RF_QUEUE_TRIES];
+	struct aside aside[RF_QUEUE_TRIES] RF_UNINITIALIZED;
 	struct rf_workload *found = NULL;
 	size_t n = 0;
 

@@ -193,6 +193,7 @@ struct rf_queues {
 	struct rf_queue *root;
 	struct rf_map names;				/* -> struct rf_queue */
 	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
+	struct rf_shape *spare; /* the last that was left by all: the next may ask for the same. NULL: none */
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
 	RF_VEC(struct rf_queue *) soft, refused, large, waiting; /* leaves that have such */
@@ -316,7 +317,11 @@ bool rf_order_resting(const struct rf_queues *qs,
 		      const struct rf_shape *s);		 /* refused, and nothing changed */
 void rf_order_add(struct rf_queues *qs, struct rf_workload *w);	 /* it waits now */
 void rf_order_drop(struct rf_queues *qs, struct rf_workload *w); /* it no longer waits */
+void rf_order_take(struct rf_queues *qs, struct rf_workload *w); /* the same; the caller puts the path right */
 void rf_order_freed(struct rf_queues *qs, struct rf_shape *s);	 /* something of this shape ended */
+
+/* queue_work.c */
+void rf_shape_forget_spare(struct rf_queues *qs);
 
 /* queue_why.c */
 bool rf_shape_entitled(struct rf_queues *qs, const struct rf_shape *s, enum rf_reclaim policy);

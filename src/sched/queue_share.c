@@ -58,10 +58,11 @@ uint64_t rf_queue_decay(int64_t dt_ms, int64_t half_life_ms)
 	if (whole > 63)
 		return 0;
 	x = (uint64_t)(((rf_u128)(uint64_t)(dt_ms % half_life_ms) << 62) / (uint64_t)half_life_ms);
-	for (int i = 0; i < 62 && x != 0; i++) {
-		if (x & (UINT64_C(1) << (61 - i)))
-			f = (uint64_t)(((rf_u128)f * half[i] + ONE / 2) >> 63);
-		x &= (UINT64_C(1) << (61 - i)) - 1;
+	while (x != 0) { /* bit 61 is a half of it, and so on */
+		int bit = 63 - __builtin_clzll(x);
+
+		f = (uint64_t)(((rf_u128)f * half[61 - bit] + ONE / 2) >> 63);
+		x &= ~(UINT64_C(1) << bit);
 	}
 	return f >> whole;
 }
@@ -103,7 +104,9 @@ rf_u128 rf_ledger_key(const struct rf_queues *qs, const struct rf_queue *q)
 {
 	int64_t ahead = RF_MAX(qs->c.entry_ms, 1); /* 1: at least what runs tells queues apart */
 
-	return (q->past + ((rf_u128)q->rate * (uint64_t)ahead << 20)) / (uint64_t)q->weight;
+	rf_u128 used = q->past + ((rf_u128)q->rate * (uint64_t)ahead << 20);
+
+	return q->weight == 1 ? used : used / (uint64_t)q->weight; /* that takes long, and most are 1 */
 }
 
 /* --- credit ----------------------------------------------------------------------------------- */

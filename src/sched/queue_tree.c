@@ -373,6 +373,7 @@ int rf_queues_del(struct rf_queues *qs, struct rf_str name, int64_t now, struct 
 			       "queue %.*s has %zu queues and %zu workloads; remove them first",
 			       RF_STR(name), q->children.n, q->n_works);
 	rf_order_wake_all(qs); /* no list points at it afterwards */
+	rf_shape_forget_spare(qs);
 	rf_ledger_remember(qs, q, now);
 	unlink_child(qs, q);
 	rf_map_del(&qs->names, name);

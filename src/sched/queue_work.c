@@ -83,6 +83,8 @@ static struct shape_key key_of(const struct rf_queue *q, const struct rf_workloa
 static int check_ask(const struct rf_queues *qs, const struct rf_workload_spec *s,
 		     struct rf_err *err)
 {
+	uint64_t seen = 0;
+
 	if (s->n_ask == 0 || s->n_ask > RF_QUEUE_ASK_MAX)
 		return rf_fail(err, RF_INVALID,
 			       "workload %llu asks for %zu resources; 1 to %d are possible",
@@ -100,12 +102,10 @@ static int check_ask(const struct rf_queues *qs, const struct rf_workload_spec *
 				       "members are possible",
 				       (unsigned long long)s->id, (long long)a->amount,
 				       qs->res_names[a->resource], (long long)RF_QUEUE_AMOUNT_MAX);
-		for (size_t k = 0; k < i; k++) {
-			if (s->ask[k].resource == a->resource)
-				return rf_fail(err, RF_INVALID, "workload %llu asks for %s twice",
-					       (unsigned long long)s->id,
-					       qs->res_names[a->resource]);
-		}
+		if (seen >> a->resource & 1)
+			return rf_fail(err, RF_INVALID, "workload %llu asks for %s twice", (unsigned long long)s->id,
+				       qs->res_names[a->resource]);
+		seen |= UINT64_C(1) << a->resource;
 	}
 	return 0;
 }
@@ -190,6 +190,37 @@ static struct rf_shape *new_shape(struct rf_queue *q, const struct rf_workload_s
 	return shape;
 }
 
+void rf_shape_forget_spare(struct rf_queues *qs)
+{
+	struct rf_shape *s = qs->spare;
+	struct shape_key key;
+
+	if (s == NULL)
+		return;
+	key = (struct shape_key){ s->leaf->serial, s->shape,
+				  s->min,	   s->size,
+				  s->run_limit,	   kind_of(s->preemptible, s->stoppable, &s->need) };
+	rf_map_del(&qs->shapes, rf_str_n((const char *)&key, sizeof(key)));
+	rf_heap_done(&s->works);
+	free(s);
+	qs->spare = NULL;
+}
+
+static struct rf_shape *find_shape(struct rf_queues *qs, struct rf_str name, const struct rf_workload_spec *s)
+{
+	struct rf_shape *shape = rf_map_get(&qs->shapes, name);
+
+	if (shape == NULL || shape != qs->spare)
+		return shape;
+	if (!same_ask(shape, s)) {
+		rf_shape_forget_spare(qs);
+		return NULL;
+	}
+	shape->look = (struct rf_look){ 0 }; /* as if it were new */
+	qs->spare = NULL;
+	return shape;
+}
+
 /* Its shape in that queue, with a reference. */
 static int shape_for(struct rf_queues *qs, struct rf_queue *q, const struct rf_workload_spec *s,
 		     struct rf_shape **ret, struct rf_err *err)
@@ -200,7 +231,7 @@ static int shape_for(struct rf_queues *qs, struct rf_queue *q, const struct rf_w
 
 	if (check_work(qs, q, s, err) < 0)
 		return -err->code;
-	shape = rf_map_get(&qs->shapes, name);
+	shape = find_shape(qs, name, s);
 	if (shape != NULL && !same_ask(shape, s))
 		return rf_fail(err, RF_INVALID,
 			       "workload %llu: its shape %llu asks for something else in queue %s",
@@ -239,15 +270,10 @@ static int new_work(struct rf_queues *qs, struct rf_queue *q, const struct rf_wo
 
 static void drop_shape(struct rf_queues *qs, struct rf_shape *s)
 {
-	struct shape_key key = { s->leaf->serial, s->shape,
-				 s->min,	  s->size,
-				 s->run_limit,	  kind_of(s->preemptible, s->stoppable, &s->need) };
-
 	if (--s->refs > 0)
 		return;
-	rf_map_del(&qs->shapes, rf_str_n((const char *)&key, sizeof(key)));
-	rf_heap_done(&s->works);
-	free(s);
+	rf_shape_forget_spare(qs);
+	qs->spare = s;
 }
 
 static void free_work(struct rf_queues *qs, struct rf_workload *w)
@@ -362,7 +388,7 @@ int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct
 	}
 	rf_ahead_admitted(qs, w, members, now);
 	want(w, -1);
-	rf_order_drop(qs, w);
+	rf_order_take(qs, w);
 	w->shape = shape;
 	drop_shape(qs, was);
 	start(qs, w, members, now, 0, now);

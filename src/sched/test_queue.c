@@ -423,6 +423,27 @@ static void one_shape_asks_for_one_thing(void **state)
 	assert_int_equal(rf_queues_submit(qs, put(qs, "b", "", 0, NONE), &s, &w, &err), 0);
 }
 
+/* Also where its last one has just gone, and its queue. */
+static void a_shape_that_was_left_may_ask_for_something_else(void **state)
+{
+	rf_auto_ptr(queues) qs = make();
+	struct rf_queue *a = put(qs, "a", "", 0, NONE);
+	struct rf_queue_ask ask = { CARDS, 1 };
+	struct rf_workload_spec s = { .shape = 7, .min = 1, .size = 1, .ask = &ask, .n_ask = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct rf_workload *w = NULL;
+
+	for (int i = 0; i < 4; i++) {
+		ask.amount = 1 + i / 2; /* the same twice, then another */
+		assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), 0);
+		rf_queues_remove(qs, w, 0);
+	}
+	assert_int_equal(rf_queues_del(qs, RF_LIT("a"), 0, &err), 0);
+	a = put(qs, "a", "", 0, NONE);
+	assert_int_equal(rf_queues_submit(qs, a, &s, &w, &err), 0);
+	assert_int_equal(rf_queues_recount(qs, 0, &err), 0);
+}
+
 static void sums_cannot_overflow(void **state)
 {
 	rf_auto_ptr(queues) qs = make();
@@ -1993,6 +2014,7 @@ int main(void)
 		T(unknown_resources_are_refused),
 		T(limits_hold_per_model),
 		T(one_shape_asks_for_one_thing),
+		T(a_shape_that_was_left_may_ask_for_something_else),
 		T(sums_cannot_overflow),
 		T(limits_hold_at_every_level),
 		T(fixed_work_stays_within_the_guarantee),
