@@ -400,6 +400,12 @@ int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 	return 0;
 }
 
+static void set_dirty(struct rf_fleet *f, uint32_t node, bool dirty)
+{
+	f->n_dirty += (size_t)dirty - bit_get(f->dirty, node);
+	bit_set(f->dirty, node, dirty);
+}
+
 /* A handle that is used again starts as nothing, in no class. */
 void fl_retire(struct rf_fleet *f, uint32_t node)
 {
@@ -411,7 +417,7 @@ void fl_retire(struct rf_fleet *f, uint32_t node)
 	for (size_t i = 1; i < f->classes.n; i++)
 		if (f->classes.at[i] != NULL)
 			bit_set(f->classes.at[i], node, false);
-	bit_set(f->dirty, node, false);
+	set_dirty(f, node, false);
 	free(n->cards);
 	free(n->levels);
 	fl_set_rack(f, node, RF_STR_EMPTY);
@@ -517,7 +523,7 @@ void fl_set_dirt(struct rf_fleet *f, uint32_t node, unsigned card, const uint32_
 	n->dirty = any;
 	for (unsigned i = 0; i < n->n_cards && !n->dirty; i++)
 		n->dirty = n->cards[i].dirty;
-	bit_set(f->dirty, node, n->dirty);
+	set_dirty(f, node, n->dirty);
 }
 
 void rf_fleet_scrubbed(struct rf_fleet *f, uint32_t node, unsigned card, uint8_t eighths)

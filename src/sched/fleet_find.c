@@ -360,7 +360,7 @@ static size_t find_homes(const struct rf_fleet *f, uint32_t tenant, uint32_t *re
 {
 	size_t n = 0;
 
-	for (size_t w = 0; w * 64 < f->nodes.n; w++)
+	for (size_t w = 0; f->n_dirty > 0 && w * 64 < f->nodes.n; w++)
 		FL_EACH_BIT (b, f->dirty[w])
 			if (n < max && has_own_dirt(&f->nodes.at[w * 64 + b], tenant))
 				ret[n++] = (uint32_t)(w * 64 + b);

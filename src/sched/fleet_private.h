@@ -173,6 +173,7 @@ struct rf_fleet {
 	size_t words;		 /* of every bitmap */
 	bitmap there;		 /* and not cordoned */
 	bitmap dirty;
+	size_t n_dirty; /* nodes in it */
 	bitmap mixed; /* cards of several models */
 	RF_VEC(bitmap) classes;	 /* [0] is not used */
 	RF_VEC(uint32_t) unused_classes;

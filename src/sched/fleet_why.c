@@ -320,7 +320,7 @@ static bool audit_node(const struct rf_fleet *f, uint32_t node)
 
 bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
 {
-	size_t live = 0, listed = 0;
+	size_t live = 0, listed = 0, dirty = 0;
 	int64_t untouched = 0;
 
 	for (size_t i = 0; i < f->holds.n; i++)
@@ -333,6 +333,11 @@ bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
 			return false;
 		}
 		listed += f->nodes.at[i].n_holds;
+		dirty += f->nodes.at[i].dirty;
+	}
+	if (f->n_dirty != dirty) {
+		rf_fail(err, RF_INTERNAL, "%zu nodes are said to have dirt, %zu have", f->n_dirty, dirty);
+		return false;
 	}
 	if (f->untouched != untouched) {
 		rf_fail(err, RF_INTERNAL, "%lld cards are said to be untouched, %lld are", (long long)f->untouched, (long long)untouched);
