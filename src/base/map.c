@@ -103,13 +103,11 @@ void *rf_map_get(const struct rf_map *m, struct rf_str key)
 	return m->n == 0 ? NULL : find(m, rf_hash(key), key)->value;
 }
 
-void *rf_map_set(struct rf_map *m, struct rf_str key, void *value)
+struct rf_map_slot *rf_map_slot(struct rf_map *m, struct rf_str key)
 {
 	uint64_t hash = rf_hash(key);
 	struct rf_map_slot *s;
-	void *before;
 
-	rf_assert(value != NULL);
 	if ((m->n + 1) * 4 > m->cap * 3)
 		grow(m);
 	s = find(m, hash, key);
@@ -121,7 +119,15 @@ void *rf_map_set(struct rf_map *m, struct rf_str key, void *value)
 		s->hash = hash;
 		m->n++;
 	}
-	before = s->value;
+	return s;
+}
+
+void *rf_map_set(struct rf_map *m, struct rf_str key, void *value)
+{
+	struct rf_map_slot *s = rf_map_slot(m, key);
+	void *before = s->value;
+
+	rf_assert(value != NULL);
 	s->value = value;
 	return before;
 }

@@ -23,6 +23,9 @@ struct rf_map {
 void *rf_map_get(const struct rf_map *m, struct rf_str key); /* NULL if absent */
 /* Returns the value that was there before, NULL if none. value must not be NULL. */
 void *rf_map_set(struct rf_map *m, struct rf_str key, void *value);
+/* The slot of the key, made where there is none: its value is NULL then, and has to be set before anything else is
+ * asked of the map. The text of the key stays where it is until it is deleted; the slot does not. */
+struct rf_map_slot *rf_map_slot(struct rf_map *m, struct rf_str key);
 void *rf_map_del(struct rf_map *m, struct rf_str key);
 void rf_map_clear(struct rf_map *m);
 void rf_map_done(struct rf_map *m);

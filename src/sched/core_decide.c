@@ -10,25 +10,39 @@
 #define SPEAK_MS 3000	 /* while there is no end of trying */
 
 struct out {
-	RF_VEC(struct rf_core_decision) d;
+	struct rf_core_decision *at; /* in the arena, as they are handed out */
+	size_t n, cap;
 	struct rf_arena *a;
 	size_t most;
 };
 
 /* --- one decision ----------------------------------------------------------------------------- */
 
+static struct rf_core_decision *one_more(struct out *o)
+{
+	struct rf_core_decision *was = o->at;
+
+	if (o->n == o->cap) {
+		o->cap = o->cap ? o->cap * 2 : 4;
+		o->at = rf_arena_array(o->a, struct rf_core_decision, o->cap);
+		if (o->n > 0)
+			memcpy(o->at, was, o->n * sizeof(*was));
+	}
+	return &o->at[o->n++];
+}
+
 static struct rf_core_decision *say(struct rf_core *c, struct out *o, struct co_pod *p, enum rf_core_verdict v)
 {
 	const struct co_tenant *t = p->ns->tenant;
+	struct rf_core_decision *d = one_more(o);
 
 	(void)c;
-	rf_vec_push(&o->d, ((struct rf_core_decision){ .verdict = v,
-						       .uid = rf_arena_str(o->a, p->uid),
-						       .ns = rf_arena_str(o->a, rf_str(p->ns->name)),
-						       .name = rf_arena_str(o->a, p->name),
-						       .tenant = t != NULL ? rf_arena_str(o->a, rf_str(t->name)) :
-									     RF_STR_EMPTY }));
-	return &o->d.at[o->d.n - 1];
+	*d = (struct rf_core_decision){ .verdict = v,
+					.uid = rf_arena_str(o->a, p->uid),
+					.ns = rf_arena_str(o->a, rf_str(p->ns->name)),
+					.name = rf_arena_str(o->a, p->name),
+					.tenant = t != NULL ? rf_arena_str(o->a, rf_str(t->name)) : RF_STR_EMPTY };
+	return d;
 }
 
 static size_t devices_of(const struct co_part *p)
@@ -197,7 +211,7 @@ static void say_todo(struct rf_core *c, struct out *o)
 {
 	size_t i = 0;
 
-	for (; i < c->todo.n && o->d.n < o->most; i++) {
+	for (; i < c->todo.n && o->n < o->most; i++) {
 		struct co_pod *p = c->todo.at[i];
 
 		if (p == NULL)
@@ -265,7 +279,7 @@ static uint64_t may_help(const struct co_work *w)
 /* What is decided is said before more is tried in vain than that. */
 static bool enough(const struct out *o, size_t vain, size_t vain_since)
 {
-	return vain >= TRIES || (o->d.n > 0 && vain_since >= o->d.n);
+	return vain >= TRIES || (o->n > 0 && vain_since >= o->n);
 }
 
 /* Rounded up, where what is needed is rounded down: who is passed over does not fit. */
@@ -314,7 +328,7 @@ static void start_all(struct rf_core *c, struct out *o)
 
 		co_settle(c);
 		say_todo(c, o);
-		if (o->d.n >= o->most)
+		if (o->n >= o->most)
 			return;
 		if (c->dirty_groups.n > 0)
 			continue; /* a gang was told to go */
@@ -324,7 +338,7 @@ static void start_all(struct rf_core *c, struct out *o)
 		co_ahead(c);
 		tell_left(c);
 		w = rf_queues_next(c->queues, c->now, &members);
-		c->unfinished = w == NULL && o->d.n > 0; /* plans take time */
+		c->unfinished = w == NULL && o->n > 0; /* plans take time */
 		if (c->unfinished)
 			return;
 		if (w == NULL) {
@@ -339,7 +353,7 @@ static void start_all(struct rf_core *c, struct out *o)
 			continue;
 		}
 		vain++;
-		vain_since += o->d.n > 0;
+		vain_since += o->n > 0;
 		rf_queues_refuse(c->queues, w, may_help(v.user));
 		(void)co_plan_failed(c, v.user);
 	}
@@ -367,7 +381,7 @@ static void tell_fresh(struct rf_core *c, struct out *o)
 	int64_t every = c->config.tell_ms;
 
 	co_sort_fresh(c);
-	while (c->fresh != NULL && o->d.n < o->most && c->looked < REASONS) {
+	while (c->fresh != NULL && o->n < o->most && c->looked < REASONS) {
 		struct co_pod *p = c->fresh;
 
 		if (p->told != 0 && (every == 0 || c->now - p->told_ms < every)) {
@@ -400,7 +414,7 @@ static void tell_again(struct rf_core *c, struct out *o)
 		c->swept_ms = c->now;
 		c->sweep = c->told;
 	}
-	for (size_t i = 0; c->sweep != NULL && i < SWEEP && c->looked < REASONS && o->d.n < o->most; i++) {
+	for (size_t i = 0; c->sweep != NULL && i < SWEEP && c->looked < REASONS && o->n < o->most; i++) {
 		struct co_pod *p = c->sweep;
 
 		c->sweep = p->wait_next;
@@ -421,11 +435,11 @@ static bool anything_marked(const struct rf_core *c)
 /* A call that could have changed nothing is left out. */
 static void log_decide(struct rf_core *c, const struct out *o, uint64_t ticks, bool marked)
 {
-	if (!marked && o->d.n == 0 && ticks == c->ticks)
+	if (!marked && o->n == 0 && ticks == c->ticks)
 		return;
 	CO_LOG(c, RF_LOG_DECIDE, .most = (int64_t)RF_MIN(o->most, (size_t)INT64_MAX));
-	for (size_t i = 0; i < o->d.n; i++)
-		CO_LOG(c, RF_LOG_DECISION, .decision = o->d.at[i]);
+	for (size_t i = 0; i < o->n; i++)
+		CO_LOG(c, RF_LOG_DECISION, .decision = o->at[i]);
 }
 
 /* When what is marked is settled may matter for ties, so that a replay does it here, too: most 0 only settles. */
@@ -439,10 +453,9 @@ void co_look(struct rf_core *c)
 size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_arena *a,
 		      struct rf_core_decision **ret)
 {
-	struct out o = { .d = RF_VEC_INIT, .a = a, .most = most };
+	struct out o = { .a = a, .most = most };
 	uint64_t ticks = c->ticks;
 	bool marked;
-	size_t n;
 
 	c->now = RF_MAX(c->now, now_ms);
 	marked = anything_marked(c) || c->fresh != NULL || c->unfinished || c->now >= sweep_at(c) || co_ahead_ready(c) ||
@@ -456,19 +469,15 @@ size_t rf_core_decide(struct rf_core *c, int64_t now_ms, size_t most, struct rf_
 	else
 		co_settle(c);
 	/* Where there is no end of trying, reasons have their time, too. */
-	if (o.d.n < most && (!c->unfinished || c->now >= c->spoke_ms + SPEAK_MS)) {
+	if (o.n < most && (!c->unfinished || c->now >= c->spoke_ms + SPEAK_MS)) {
 		c->spoke_ms = c->now;
 		tell_fresh(c, &o);
 		tell_again(c, &o);
 	}
 	co_plans_seen(c);
 	log_decide(c, &o, ticks, marked);
-	n = o.d.n;
-	*ret = rf_arena_array(a, struct rf_core_decision, RF_MAX(n, 1));
-	if (n > 0)
-		memcpy(*ret, o.d.at, n * sizeof(**ret));
-	rf_vec_done(&o.d);
-	return n;
+	*ret = o.at;
+	return o.n;
 }
 
 int64_t rf_core_next_ms(const struct rf_core *c, int64_t now_ms)

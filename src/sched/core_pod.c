@@ -195,27 +195,12 @@ static struct co_pod *find_pod(struct rf_core *c, struct rf_str uid)
 
 	if (p != NULL)
 		return p;
-	p = rf_new(struct co_pod);
-	p->blob = co_dup(uid);
-	p->uid = rf_str_n(p->blob, uid.n);
-	rf_map_set(&c->pods, uid, p);
+	p = s->value = rf_new(struct co_pod);
+	p->uid = rf_map_key(s);
 	return p;
 }
 
 static void drop_foreign_claims(struct rf_core *c, struct co_pod *p);
-
-static void set_names(struct co_pod *p, const struct rf_sched_pod *v)
-{
-	char *blob = rf_alloc(v->uid.n + v->name.n + 1);
-
-	memcpy(blob, v->uid.p, v->uid.n);
-	if (v->name.n > 0)
-		memcpy(blob + v->uid.n, v->name.p, v->name.n);
-	free(p->blob);
-	p->blob = blob;
-	p->uid = rf_str_n(blob, v->uid.n);
-	p->name = rf_str_n(blob + v->uid.n, v->name.n);
-}
 
 static void join_space(struct co_pod *p, struct co_ns *ns)
 {
@@ -332,7 +317,8 @@ void rf_core_put_pod(struct rf_core *c, const struct rf_sched_pod *v, int64_t no
 	if (p->known && v->rv < p->rv)
 		return;
 	if (p->ns == NULL) {
-		set_names(p, v);
+		p->name_text = co_dup(v->name);
+		p->name = rf_str_n(p->name_text, v->name.n);
 		join_space(p, co_space(c, v->ns));
 		drop_foreign_claims(c, p);
 	}
@@ -397,7 +383,7 @@ void co_pod_free(struct rf_core *c, struct co_pod *p)
 	co_shape_drop(c, p->shape);
 	c->reshaped++;
 	co_labels_drop(c, p->labels);
-	free(p->blob);
+	free(p->name_text);
 	free(p->raw);
 	free(p->unsupported);
 	free(p->failure);

@@ -218,8 +218,8 @@ struct co_work;
 struct co_group;
 
 struct co_pod {
-	struct rf_str uid, name; /* in blob */
-	char *blob;
+	struct rf_str uid, name; /* the text of uid is the map's */
+	char *name_text;
 	char *unsupported, *raw, *failure; /* NULL: none */
 	struct co_ns *ns;
 	struct co_pod *ns_prev, *ns_next;

@@ -451,13 +451,26 @@ static void free_pod(struct rf_core *c, struct co_pod *p)
 {
 	struct co_ns *s = p->ns;
 
+	struct rf_str uid = p->uid;
+
 	co_plans_forget(c, p);
 	co_node_ref(&p->node, NULL, c);
-	rf_map_del(&c->pods, p->uid);
 	co_pod_free(c, p);
+	rf_map_del(&c->pods, uid); /* the text is the map's */
 	if (s != NULL)
 		co_space_maybe_free(c, s);
 }
+
+/* A list that was gone through is used for what is marked next, if nothing is yet. */
+#define REUSE(list, all)                                        \
+	do {                                                    \
+		if ((list)->cap == 0) {                         \
+			rf_vec_clear(all);                      \
+			memcpy((list), (all), sizeof(*(all)));  \
+		} else {                                        \
+			rf_vec_done(all);                       \
+		}                                               \
+	} while (0)
 
 static void settle_pods(struct rf_core *c)
 {
@@ -473,7 +486,7 @@ static void settle_pods(struct rf_core *c)
 		if (settle_pod(c, all.at[i]) && !all.at[i]->dirty)
 			free_pod(c, all.at[i]);
 	}
-	rf_vec_done(&all);
+	REUSE(&c->dirty, &all);
 }
 
 static void settle_claims(struct rf_core *c)
@@ -497,7 +510,7 @@ static void settle_claims(struct rf_core *c)
 		}
 		k->retry = false;
 	}
-	rf_vec_done(&all);
+	REUSE(&c->dirty_claims, &all);
 }
 
 static void settle_groups(struct rf_core *c)
@@ -513,7 +526,7 @@ static void settle_groups(struct rf_core *c)
 		co_group_settle(c, all.at[i]);
 		co_group_maybe_free(c, all.at[i]);
 	}
-	rf_vec_done(&all);
+	REUSE(&c->dirty_groups, &all);
 }
 
 void co_settle(struct rf_core *c)
