@@ -44,8 +44,10 @@ uint64_t rf_siphash13(const uint8_t key[16], const void *data, size_t n)
 		sipround(v);
 		v[0] ^= m;
 	}
-	for (size_t j = 0; i + j < n; j++)
-		last |= (uint64_t)p[i + j] << (8 * j);
+	if (n >= 8 && i < n) /* the last eight bytes, without those that had their turn */
+		last |= load64(p + n - 8) >> (8 * (8 - (n - i)));
+	for (size_t j = 0; n < 8 && j < n; j++)
+		last |= (uint64_t)p[j] << (8 * j);
 	v[3] ^= last;
 	sipround(v);
 	v[0] ^= last;

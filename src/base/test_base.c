@@ -199,6 +199,47 @@ static void siphash_gives_the_reference_value(void **state)
 	for (uint8_t i = 0; i < 15; i++)
 		data[i] = i;
 	assert_true(rf_siphash13(key, data, 0) == 0xabac0158050fc4dcULL);
+	assert_true(rf_siphash13(key, data, 1) == 0xc9f49bf37d57ca93ULL);
+	assert_true(rf_siphash13(key, data, 7) == 0xd3927d989bb11140ULL);
+	assert_true(rf_siphash13(key, data, 8) == 0x369095118d299a8eULL);
+	assert_true(rf_siphash13(key, data, 9) == 0x25a48eb36c063de4ULL);
+	assert_true(rf_siphash13(key, data, 15) == 0xd320d86d2a519956ULL);
+}
+
+static void a_slot_of_a_map_is_made_once_and_keeps_its_key(void **state)
+{
+	struct rf_map m = RF_MAP_INIT;
+	struct rf_map_slot *s = rf_map_slot(&m, RF_LIT("first"));
+	struct rf_str key = rf_map_key(s);
+	char name[16];
+	int value = 1;
+
+	assert_null(s->value);
+	s->value = &value;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		rf_map_set(&m, rf_str(name), &value);
+	}
+	assert_str(key, "first"); /* though all slots have moved */
+	assert_ptr_equal(rf_map_key(rf_map_slot(&m, RF_LIT("first"))).p, key.p);
+	assert_ptr_equal(rf_map_slot(&m, RF_LIT("first"))->value, &value);
+	assert_int_equal(m.n, 1001);
+	rf_map_done(&m);
+}
+
+static void numbers_are_added_to_a_buffer_byte_by_byte(void **state)
+{
+	rf_auto(buf) a = RF_BUF_INIT;
+	rf_auto(buf) b = RF_BUF_INIT;
+
+	for (uint64_t i = 0; i < 100; i++) {
+		uint64_t n = i * 0x0123456789abcdefULL;
+
+		rf_buf_add_n(&a, n);
+		rf_buf_add(&b, rf_str_n((const char *)&n, sizeof(n)));
+		assert_true(rf_str_eq(rf_buf_str(&a), rf_buf_str(&b)));
+		assert_int_equal(a.p[a.n], 0);
+	}
 }
 
 static void times_are_written_and_read_back(void **state)
@@ -329,6 +370,8 @@ int main(void)
 		cmocka_unit_test(a_buffer_grows_and_stays_terminated),
 		cmocka_unit_test(a_map_holds_what_was_put_in),
 		cmocka_unit_test(siphash_gives_the_reference_value),
+		cmocka_unit_test(a_slot_of_a_map_is_made_once_and_keeps_its_key),
+		cmocka_unit_test(numbers_are_added_to_a_buffer_byte_by_byte),
 		cmocka_unit_test(times_are_written_and_read_back),
 		cmocka_unit_test(quantities_are_exact),
 		cmocka_unit_test(malformed_quantities_are_refused),

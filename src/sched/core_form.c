@@ -5,13 +5,14 @@
 
 static void put_n(struct rf_buf *b, int64_t n)
 {
-	rf_buf_add(b, rf_str_n((const char *)&n, sizeof(n)));
+	rf_buf_add_n(b, (uint64_t)n);
 }
 
 static void put_s(struct rf_buf *b, struct rf_str s)
 {
 	put_n(b, (int64_t)s.n);
-	rf_buf_add(b, s);
+	if (s.n > 0)
+		rf_buf_add(b, s);
 }
 
 static void form_key(struct rf_buf *b, const struct rf_sched_pod *p)
@@ -269,21 +270,54 @@ struct rf_fleet_owner co_owner(const struct co_ns *ns, bool daemon)
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
-struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, struct co_ns *ns)
+/* What a form and a wish follow from. Empty: not only from what can be compared. */
+static struct rf_str facts_of(struct rf_core *c, const struct rf_sched_pod *p)
+{
+	size_t n;
+
+	form_key(&c->scratch, p);
+	n = c->scratch.n;
+	if (!rf_wish_facts(&c->scratch, p))
+		return RF_STR_EMPTY;
+	rf_buf_add_n(&c->scratch, n); /* where the one ends and the other begins */
+	return rf_buf_str(&c->scratch);
+}
+
+/* Once it is seen that several ask for it: then the next is likely to. */
+static void keep_facts(struct co_shape *s, struct rf_str facts)
+{
+	if (facts.n > 0)
+		s->facts = rf_str_n(co_dup(facts), facts.n);
+}
+
+static struct co_shape *one_more(struct co_shape *s)
+{
+	s->refs++;
+	co_usual_count(s, 1);
+	return s;
+}
+
+struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, struct co_ns *ns, struct co_shape *like)
 {
 	struct co_tenant *t = ns->known ? ns->tenant : NULL;
-	struct co_form *f = form_of(c, p);
-	struct rf_wish *wish = rf_wish_of(c->wishes, p, t != NULL ? rf_str(t->name) : RF_STR_EMPTY);
 	bool system = t == NULL && (ns->system || (p->daemon && ns->known));
-	uint64_t key[4] = { (uintptr_t)f, (uintptr_t)wish, (uintptr_t)t, system };
-	struct co_shape *s = rf_map_get(&c->shapes, rf_str_n((const char *)key, sizeof(key)));
+	struct co_form *f;
+	struct rf_wish *wish;
+	struct co_shape *s;
 
+	if (like != NULL && like->facts.n > 0 && like->tenant == t && like->system == system &&
+	    rf_str_eq(like->facts, facts_of(c, p)))
+		return one_more(like);
+	f = form_of(c, p);
+	wish = rf_wish_of(c->wishes, p, t != NULL ? rf_str(t->name) : RF_STR_EMPTY);
+	uint64_t key[4] = { (uintptr_t)f, (uintptr_t)wish, (uintptr_t)t, system };
+	s = rf_map_get(&c->shapes, rf_str_n((const char *)key, sizeof(key)));
 	if (s != NULL) { /* it has one of each already */
 		drop_form(c, f);
 		rf_wish_drop(c->wishes, wish);
-		s->refs++;
-		co_usual_count(s, 1);
-		return s;
+		if (s->facts.n == 0)
+			keep_facts(s, facts_of(c, p));
+		return one_more(s);
 	}
 	s = rf_new(struct co_shape);
 	*s = (struct co_shape){
@@ -312,6 +346,8 @@ void co_shape_drop(struct rf_core *c, struct co_shape *s)
 	drop_form(c, s->form);
 	rf_wish_drop(c->wishes, s->wish);
 	free(s->why);
+	if (s->facts.n > 0)
+		free((char *)(uintptr_t)s->facts.p);
 	free(s);
 }
 

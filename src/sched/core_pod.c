@@ -191,7 +191,8 @@ static void join_group(struct rf_core *c, struct co_pod *p, struct rf_str name)
 /* One that a claim names may not be known yet: it has no namespace then. */
 static struct co_pod *find_pod(struct rf_core *c, struct rf_str uid)
 {
-	struct co_pod *p = rf_map_get(&c->pods, uid);
+	struct rf_map_slot *s = rf_map_slot(&c->pods, uid);
+	struct co_pod *p = s->value;
 
 	if (p != NULL)
 		return p;
@@ -239,7 +240,8 @@ static void keep_raw(struct rf_core *c, struct co_pod *p, const struct rf_sched_
 
 static void set_shape(struct rf_core *c, struct co_pod *p, const struct rf_sched_pod *v)
 {
-	struct co_shape *s = co_shape_of(c, v, p->ns);
+	const struct co_pod *beside = p->shape != NULL || p->ns_next == NULL ? p : p->ns_next;
+	struct co_shape *s = co_shape_of(c, v, p->ns, beside->shape);
 
 	if (s == p->shape) {
 		co_shape_drop(c, s);

@@ -155,6 +155,7 @@ struct co_shape {
 	struct rf_wish *wish;
 	struct co_tenant *tenant;
 	bool system; /* of a daemon, or the cluster's own */
+	struct rf_str facts; /* of one that asked for it, as bytes; empty: not kept */
 	/* Refused when these versions were read; models: those that quotas left. */
 	bool refused;
 	uint64_t fleet_version, wish_version, models;
@@ -513,7 +514,8 @@ struct co_budget *co_budgets_of(struct rf_core *c, const struct co_pod *p, size_
 
 /* --- core_form.c: what pods ask for ----------------------------------------------------------- */
 
-struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, struct co_ns *ns);
+/* like: what it probably is, that of pods beside it; NULL: nobody knows. */
+struct co_shape *co_shape_of(struct rf_core *c, const struct rf_sched_pod *p, struct co_ns *ns, struct co_shape *like);
 void co_shape_drop(struct rf_core *c, struct co_shape *s);
 struct co_labels *co_labels_of(struct rf_core *c, const struct rf_sched_pod *p);
 void co_labels_drop(struct rf_core *c, struct co_labels *l);

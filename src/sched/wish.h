@@ -21,6 +21,9 @@ void rf_wishes_del_node(struct rf_wishes *w, uint32_t node);
 struct rf_wish;
 struct rf_wish *rf_wish_of(struct rf_wishes *w, const struct rf_sched_pod *p, struct rf_str tenant);
 void rf_wish_drop(struct rf_wishes *w, struct rf_wish *wish);
+/* Adds what a pod's wish follows from, besides its tenant: as long as there is a wish of one, it is that of all with the same
+ * bytes. False: it says more than that, of other pods or of resources by name. */
+bool rf_wish_facts(struct rf_buf *b, const struct rf_sched_pod *p);
 /* What such a pod asks for besides cards and place: equal for equal wishes, for request classes. A pod's labels
  * count only where a pod of its tenant speaks of them, so that it may change when such a pod comes or goes:
  * whenever rf_wishes_turn moves on, some did. */

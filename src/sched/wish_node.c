@@ -276,33 +276,51 @@ static uint32_t new_class(struct rf_wishes *w, const uint64_t *bits)
 
 /* --- filters ------------------------------------------------------------------------------------ */
 
-static void put_filter(struct rf_buf *b, const struct filter *x)
+/* What a pod says of nodes. */
+static void put_place(struct rf_buf *b, const struct rf_sched_pod *p, bool any_taint, bool any_os)
 {
-	const struct rf_sched_pod *p = &x->p;
-
-	wi_put_n(b, (uint64_t)x->any_taint << 1 | x->any_os);
-	wi_put_str(b, x->any_os ? RF_STR_EMPTY : p->os);
+	wi_put_n(b, (uint64_t)any_taint << 1 | any_os);
+	wi_put_str(b, any_os ? RF_STR_EMPTY : p->os);
 	wi_put_str(b, p->only_node);
 	wi_put_n(b, p->n_selector);
 	for (size_t i = 0; i < p->n_selector; i++) {
 		wi_put_str(b, p->selector[i].key);
 		wi_put_str(b, p->selector[i].value);
 	}
-	wi_put_n(b, x->n_keys);
-	for (size_t i = 0; i < x->n_keys; i++)
-		wi_put_str(b, x->keys[i]);
 	wi_put_n(b, p->n_node_terms);
 	for (size_t i = 0; i < p->n_node_terms; i++)
 		wi_put_term(b, &p->node_terms[i]);
 	wi_put_n(b, p->n_prefers);
 	for (size_t i = 0; i < p->n_prefers; i++)
 		wi_put_term(b, &p->prefers[i]);
-	for (size_t i = 0; !x->any_taint && i < p->n_tolerations; i++) {
+	for (size_t i = 0; !any_taint && i < p->n_tolerations; i++) {
 		wi_put_str(b, p->tolerations[i].key);
 		wi_put_str(b, p->tolerations[i].value);
 		wi_put_str(b, p->tolerations[i].effect);
 		wi_put_n(b, p->tolerations[i].any_value);
 	}
+}
+
+static void put_filter(struct rf_buf *b, const struct filter *x)
+{
+	wi_put_n(b, x->n_keys);
+	for (size_t i = 0; i < x->n_keys; i++)
+		wi_put_str(b, x->keys[i]);
+	put_place(b, &x->p, x->any_taint, x->any_os);
+}
+
+bool rf_wish_facts(struct rf_buf *b, const struct rf_sched_pod *p)
+{
+	if (p->n_more > 0 || p->n_nears > 0 || p->n_spreads > 0)
+		return false;
+	wi_put_str(b, p->ns);
+	wi_put_n(b, p->n_labels);
+	for (size_t i = 0; i < p->n_labels; i++) {
+		wi_put_str(b, p->labels[i].key);
+		wi_put_str(b, p->labels[i].value);
+	}
+	put_place(b, p, false, false);
+	return true;
 }
 
 static struct rf_sched_term *copy_terms(struct rf_arena *a, const struct rf_sched_term *t, size_t n)

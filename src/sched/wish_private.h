@@ -35,16 +35,17 @@ void wi_remove(struct table *t, struct entry *e);
 
 static inline void wi_put_n(struct rf_buf *b, uint64_t n)
 {
-	rf_buf_add(b, rf_str_n((const char *)&n, sizeof(n)));
+	rf_buf_add_n(b, n);
 }
 static inline void wi_put_ptr(struct rf_buf *b, const void *p)
 {
-	wi_put_n(b, (uintptr_t)p);
+	rf_buf_add_n(b, (uintptr_t)p);
 }
 static inline void wi_put_str(struct rf_buf *b, struct rf_str s)
 {
-	wi_put_n(b, s.n);
-	rf_buf_add(b, s);
+	rf_buf_add_n(b, s.n);
+	if (s.n > 0)
+		rf_buf_add(b, s);
 }
 void wi_put_term(struct rf_buf *b, const struct rf_sched_term *t);
 struct rf_sched_term wi_copy_term(struct rf_arena *a, const struct rf_sched_term *t);
