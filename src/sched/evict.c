@@ -547,6 +547,17 @@ static void drop_set(struct search *s, uint32_t node)
 	rf_vec_clear(&s->set);
 }
 
+/* With this one gone, too; asked before it is lifted, for that takes long. */
+static bool budget_allows(struct search *s, struct unit *u)
+{
+	bool ok;
+
+	set_gone(s, u, true);
+	ok = within_budget(s);
+	set_gone(s, u, false);
+	return ok;
+}
+
 /* The unit, and what has to go before it. careful: asks for the budget at each step. */
 static bool add_to_set(struct search *s, uint32_t unit, uint32_t node, bool careful)
 {
@@ -558,12 +569,11 @@ static bool add_to_set(struct search *s, uint32_t unit, uint32_t node, bool care
 
 		if (u->gone)
 			continue;
-		ok = may_take(s, u);
+		ok = may_take(s, u) && (!careful || budget_allows(s, u));
 		if (!ok)
 			break;
 		lift_on(s, u, node);
 		rf_vec_push(&s->set, k);
-		ok = !careful || within_budget(s);
 	}
 	while (!ok && s->set.n > had)
 		unlift_on(s, &s->units.at[s->set.at[--s->set.n]], node);
