@@ -34,7 +34,7 @@ struct lane {
 	size_t key_size;
 	uint64_t hash;
 	struct lane *next; /* of the bucket */
-	uint64_t used;	   /* when, for eviction */
+	struct lane *older, *newer; /* by when they were used last */
 	uint64_t seen;	   /* of the changes */
 	uint32_t epoch;
 	size_t n, leaves; /* nodes; a power of two */
@@ -52,8 +52,9 @@ struct twins {
 
 struct lanes {
 	struct lane *buckets[BUCKETS];
+	struct lane *oldest, *newest;
 	size_t n;
-	uint64_t clock, changed;
+	uint64_t changed;
 	uint64_t stamp;
 	uint32_t changes[CHANGES];
 	struct twins twins; /* while a lane is filled */
@@ -80,6 +81,7 @@ void fl_lanes_reset(struct lanes *l)
 		}
 		l->buckets[i] = NULL;
 	}
+	l->oldest = l->newest = NULL;
 	l->n = 0;
 }
 
@@ -286,20 +288,32 @@ static void lane_catch_up(struct rf_fleet *f, const struct rf_fleet_ask *ask, st
 	l->seen = all->changed;
 }
 
+static void unlink_used(struct lanes *all, struct lane *l)
+{
+	*(l->older != NULL ? &l->older->newer : &all->oldest) = l->newer;
+	*(l->newer != NULL ? &l->newer->older : &all->newest) = l->older;
+}
+
+static void append_used(struct lanes *all, struct lane *l)
+{
+	l->older = all->newest;
+	l->newer = NULL;
+	*(l->older != NULL ? &l->older->newer : &all->oldest) = l;
+	all->newest = l;
+}
+
 static void evict(struct rf_fleet *f)
 {
 	struct lanes *all = f->lanes;
 	size_t each = 2 * f->nodes.n * (sizeof(int64_t) + sizeof(uint32_t)) + sizeof(struct lane);
-	struct lane **oldest = NULL, *gone;
+	struct lane *gone = all->oldest, **at;
 
 	if (all->n < LANES_MAX && (all->n < 8 || all->n * each < LANES_BYTES))
 		return;
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct lane **l = &all->buckets[i]; *l != NULL; l = &(*l)->next)
-			if (oldest == NULL || (*l)->used < (*oldest)->used)
-				oldest = l;
-	gone = *oldest;
-	*oldest = gone->next;
+	for (at = &all->buckets[gone->hash % BUCKETS]; *at != gone; at = &(*at)->next)
+		;
+	*at = gone->next;
+	unlink_used(all, gone);
 	lane_free(gone);
 	all->n--;
 }
@@ -338,9 +352,10 @@ static struct lane *lane_for(struct rf_fleet *f, const struct rf_fleet_ask *ask,
 		all->n++;
 		lane_fill(f, ask, l);
 	} else {
+		unlink_used(all, l);
 		lane_catch_up(f, ask, l);
 	}
-	l->used = ++all->clock;
+	append_used(all, l);
 	return l;
 }
 
