@@ -108,8 +108,7 @@ uint32_t fl_lanes_change(const struct lanes *l, uint64_t i)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* Where a tenant's own presence decides, besides its dirt. */
-static bool is_personal(const struct rf_fleet_ask *ask)
+bool fl_is_personal(const struct rf_fleet_ask *ask)
 {
 	if (ask->owner.level < RF_ISOLATION_GPU && !ask->owner.system)
 		return true;
@@ -375,11 +374,18 @@ static size_t find_homes(const struct rf_fleet *f, uint32_t tenant, uint32_t *re
 {
 	size_t n = 0;
 
-	for (size_t w = 0; f->n_dirty > 0 && w * 64 < f->nodes.n; w++)
+	for (size_t w = 0; f->n_dirty > 0 && n < max && w * 64 < f->nodes.n; w++)
 		FL_EACH_BIT (b, f->dirty[w])
 			if (n < max && has_own_dirt(&f->nodes.at[w * 64 + b], tenant))
 				ret[n++] = (uint32_t)(w * 64 + b);
 	return n;
+}
+
+bool fl_has_home(const struct rf_fleet *f, uint32_t tenant)
+{
+	uint32_t home;
+
+	return find_homes(f, tenant, &home, 1) > 0;
 }
 
 static uint32_t best_of(const struct lane *l)
@@ -413,7 +419,7 @@ static uint32_t best_node(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 	uint32_t homes[HOMES_MAX + 1], tenant = ask->owner.tenant;
 	size_t n = 0;
 
-	if (is_personal(ask))
+	if (fl_is_personal(ask))
 		return best_of(lane_for(f, ask, tenant));
 	if (ask->n_parts > 0 && tenant != 0)
 		n = find_homes(f, tenant, homes, HOMES_MAX + 1);

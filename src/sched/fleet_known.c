@@ -1,6 +1,6 @@
 /* Why the nodes do not do, without asking every node each time.
  *
- * A kind is all of a request that decides about cards and neighbours: who asks, for which cards. What it says of a node
+ * A kind is all of a request that decides about cards and neighbours: for which cards, and where that decides who asks. What it says of a node
  * is kept, together with what is left there; CPU, memory, keeps and class are looked at when a request of the kind
  * comes. Nodes are in blocks of 64: where CPU and memory suffice on all of a block, it is counted by its bits. A kind
  * that is asked catches up with the nodes that changed since, as lanes do (fleet_find.c). */
@@ -9,6 +9,7 @@
 #define KINDS_MAX 64
 #define KINDS_BYTES ((size_t)16 << 20)
 #define EVERY UINT16_MAX
+#define TWINS 256
 
 /* What is said of a node, CPU and memory aside: an rf_fleet_unfit, or one of these two, which come before these. */
 enum { NO_ROOM_EVER = RF_FLEET_UNFITS, CLOSED, VERDICTS };
@@ -35,10 +36,17 @@ struct kind {
 	struct block *blocks;
 };
 
+struct cards { /* what those of a node say */
+	struct rf_fleet_most most;
+	uint8_t verdict;
+};
+
 struct known {
 	struct kind kinds[KINDS_MAX];
 	size_t n;
 	uint64_t clock, looks;
+	uint64_t sign[TWINS]; /* of the nodes that these are of, for one kind; 0: of none */
+	struct cards twins[TWINS];
 };
 
 void fl_known_free(struct known *k)
@@ -57,10 +65,9 @@ uint64_t rf_fleet_looks(const struct rf_fleet *f)
 
 /* --- one node --------------------------------------------------------------------------------- */
 
-static uint8_t judge(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)
+/* What is wrong with the node itself; FITS: nothing, and its cards decide. */
+static uint8_t judge(const struct node *n, const struct rf_fleet_ask *ask)
 {
-	const struct node *n = &f->nodes.at[node];
-
 	if (ask->n_parts > 0 && (n->models & fl_models(ask)) == 0)
 		return RF_FLEET_NO_MODEL;
 	if (n->pods == 0)
@@ -73,33 +80,60 @@ static uint8_t judge(struct rf_fleet *f, uint32_t node, const struct rf_fleet_as
 		return CLOSED;
 	if (n->pods_left <= 0)
 		return RF_FLEET_NO_PODS;
-	return (uint8_t)(fl_place(f, node, ask, false, NULL) != NEVER ? RF_FLEET_FITS : fl_why_cards(f, n, ask));
+	return RF_FLEET_FITS;
+}
+
+static void look_at_cards(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool decide, struct cards *ret)
+{
+	const struct node *n = &f->nodes.at[node];
+
+	*ret = (struct cards){ 0 };
+	fl_most_of_cards(f, n, ask, &ret->most);
+	if (decide)
+		ret->verdict = (uint8_t)(fl_place(f, node, ask, false, NULL) != NEVER ? RF_FLEET_FITS : fl_why_cards(f, n, ask));
+}
+
+/* Many nodes are alike, as for lanes. */
+static const struct cards *like_twin(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool decide)
+{
+	struct known *k = f->known;
+	uint64_t sign = fl_mix(fl_sign(&f->nodes.at[node]), decide) | 1;
+	size_t at = (sign >> 1) % TWINS;
+
+	/* Who is on which card the sign does not say. */
+	if (k->sign[at] != sign || fl_minds_group(&ask->owner) || f->nodes.at[node].barred != 0) {
+		k->sign[at] = sign;
+		look_at_cards(f, node, ask, decide, &k->twins[at]);
+	}
+	return &k->twins[at];
 }
 
 static void look(struct rf_fleet *f, struct kind *k, uint32_t node)
 {
 	const struct node *n = &f->nodes.at[node];
-	struct rf_fleet_most most = { 0 };
 	struct row *r = &k->rows[node];
+	const struct cards *cards;
+	uint8_t verdict;
 
 	f->known->looks++;
 	*r = (struct row){ .there = n->there };
 	if (!n->there)
 		return;
-	fl_most_of_cards(f, n, &k->ask, &most);
+	verdict = judge(n, &k->ask);
+	cards = like_twin(f, node, &k->ask, verdict == RF_FLEET_FITS);
 	*r = (struct row){ .there = true,
 			   .open = !n->cordoned && fl_node_open(n, &k->ask.owner),
-			   .verdict = judge(f, node, &k->ask),
+			   .verdict = verdict == RF_FLEET_FITS ? cards->verdict : verdict,
 			   .kept = n->kept,
 			   .cpu = n->cpu,
 			   .memory = n->memory,
 			   .cpu_left = n->cpu_left,
 			   .memory_left = n->memory_left,
 			   .pods_left = n->pods_left,
-			   .cards = (uint8_t)most.cards,
-			   .slices = (uint8_t)most.slices,
-			   .bytes = most.bytes,
-			   .milli = (uint16_t)most.milli };
+			   .cards = (uint8_t)cards->most.cards,
+			   .slices = (uint8_t)cards->most.slices,
+			   .bytes = cards->most.bytes,
+			   .milli = (uint16_t)cards->most.milli };
 }
 
 static void add_most(struct rf_fleet_most *m, const struct row *r)
@@ -194,6 +228,9 @@ static void catch_up(struct rf_fleet *f, struct kind *k)
 	uint64_t now = fl_lanes_count(f->lanes);
 	uint32_t last = RF_FLEET_NONE;
 
+	if (k->n == f->nodes.n && k->seen == now)
+		return;
+	memset(f->known->sign, 0, sizeof(f->known->sign));
 	if (k->n != f->nodes.n || now - k->seen > RF_MIN((uint64_t)f->nodes.n, FL_CHANGES)) {
 		fill(f, k);
 	} else {
@@ -224,23 +261,27 @@ static struct kind *new_kind(struct known *all, size_t nodes)
 
 static struct kind *kind_for(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 {
-	uint64_t hash = hash_of(ask);
+	struct rf_fleet_ask of = *ask;
 	struct kind *k = NULL;
+	uint64_t hash;
 
 	fl_racks_matter(f, &ask->owner);
+	of.cpu_milli = of.memory = 0;
+	of.class = 0;
+	of.may_kept = EVERY;
+	of.leave = 0;
+	if (of.owner.tenant != 0 && !fl_is_personal(ask) && !fl_has_home(f, of.owner.tenant))
+		of.owner.tenant = ANYBODY;
+	hash = hash_of(&of);
 	if (f->known == NULL)
 		f->known = rf_new(struct known);
 	for (size_t i = 0; i < f->known->n && k == NULL; i++) {
-		if (f->known->kinds[i].hash == hash && same_kind(&f->known->kinds[i].ask, ask))
+		if (f->known->kinds[i].hash == hash && same_kind(&f->known->kinds[i].ask, &of))
 			k = &f->known->kinds[i];
 	}
 	if (k == NULL) {
 		k = new_kind(f->known, f->nodes.n);
-		k->ask = *ask;
-		k->ask.cpu_milli = k->ask.memory = 0;
-		k->ask.class = 0;
-		k->ask.may_kept = EVERY;
-		k->ask.leave = 0;
+		k->ask = of;
 		k->hash = hash;
 		k->n = SIZE_MAX; /* nothing is known */
 	}

@@ -6,6 +6,7 @@
 
 #define EIGHTHS RF_MIG_MEMORY_SLICES
 #define MANY UINT32_MAX /* in place of one tenant or trust domain: several, so nobody's */
+#define ANYBODY (MANY - 1) /* in place of a tenant that has nothing anywhere */
 #define NEVER INT64_MAX /* the score of a place that does not do */
 #define TYPICALS_MAX 64
 #define FL_MIB_SHIFT 20
@@ -379,6 +380,9 @@ int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *
 
 /* --- fleet_find.c ----------------------------------------------------------------------------- */
 
+/* Does the tenant's own presence decide where it may go, besides its dirt? */
+bool fl_is_personal(const struct rf_fleet_ask *ask);
+bool fl_has_home(const struct rf_fleet *f, uint32_t tenant); /* its own dirt is on some node */
 struct lanes *fl_lanes_new(void);
 void fl_lanes_free(struct lanes *l);
 void fl_lanes_changed(struct lanes *l, uint32_t node);

@@ -241,12 +241,46 @@ static void test_only_what_changed_is_looked_at(void **state)
 	rf_fleet_free(b.f);
 }
 
+/* What is known for one tenant is for all that have left nothing anywhere; who has sees its own cards with other eyes. */
+static void test_what_is_known_is_for_all_tenants(void **state)
+{
+	struct bench b = { .f = rf_fleet_new(), .r = { .state = 7 } };
+	struct rf_fleet_ask ask = { .owner = { .tenant = 1, .trust = 1, .level = RF_ISOLATION_SHARE }, .n_parts = 1 };
+	uint32_t counts[RF_FLEET_UNFITS];
+	struct rf_fleet_place at;
+	struct rf_err err;
+	uint64_t looks, hold;
+
+	(void)state;
+	for (uint32_t i = 0; i < NODES; i++)
+		put_node(&b, RF_FLEET_NONE);
+	ask.parts[0] = (struct rf_fleet_part){ .kind = RF_FLEET_WHOLE, .n = 1 };
+	rf_fleet_why(b.f, &ask, counts);
+	looks = rf_fleet_looks(b.f);
+	ask.owner.tenant = 2;
+	check(&b, &ask);
+	assert_int_equal(rf_fleet_looks(b.f), looks);
+	assert_true(rf_fleet_find(b.f, &ask, &at));
+	assert_int_equal(rf_fleet_take(b.f, &ask, &at, false, &hold, &err), 0);
+	assert_true(rf_fleet_give(b.f, hold)); /* nobody but the second may have that card now */
+	check(&b, &ask);
+	assert_true(rf_fleet_looks(b.f) > looks + 1);
+	ask.owner.tenant = 1;
+	check(&b, &ask);
+	ask.owner.level = RF_ISOLATION_NODE;
+	looks = rf_fleet_looks(b.f);
+	check(&b, &ask);
+	assert_int_equal(rf_fleet_looks(b.f), looks + NODES);
+	rf_fleet_free(b.f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_says_what_every_node_says),
 		cmocka_unit_test(test_kinds_that_are_forgotten),
 		cmocka_unit_test(test_only_what_changed_is_looked_at),
+		cmocka_unit_test(test_what_is_known_is_for_all_tenants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
