@@ -9,12 +9,16 @@ void rf_assert_failed(const char *cond, const char *file, int line, const char *
 	abort();
 }
 
+/* glibc keeps what was freed last at hand for malloc, and not for calloc, which in turn knows of large blocks that they are
+ * zero already. */
+#define SMALL 1024
+
 void *rf_alloc(size_t size)
 {
-	void *p = calloc(1, size ? size : 1);
+	void *p = size <= SMALL ? malloc(size ? size : 1) : calloc(1, size);
 
 	rf_assert(p != NULL);
-	return p;
+	return size <= SMALL ? memset(p, 0, size) : p;
 }
 
 void *rf_realloc(void *old, size_t size)
