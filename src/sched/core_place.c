@@ -285,7 +285,7 @@ static bool find_hidden(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask
 static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool hide)
 {
 	struct rf_fleet_place at RF_UNINITIALIZED;
-	struct rf_fleet_ask ask;
+	struct rf_fleet_ask ask RF_UNINITIALIZED;
 	struct rf_err err RF_UNINITIALIZED;
 	uint64_t hold;
 

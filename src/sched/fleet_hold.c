@@ -221,16 +221,17 @@ static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask
 {
 	struct load loads[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
 	const struct node *n = &f->nodes.at[at->node];
-	uint64_t closed = force ? 0 : fl_closed(f, n, &ask->owner);
+	uint64_t closed = force ? 0 : fl_closed(f, n, &ask->owner), seen = 0;
 	unsigned opened = 0;
 
-	for (unsigned i = 0; i < n->n_cards; i++)
-		loads[i] = n->cards[i].load;
 	for (unsigned i = 0; i < at->n; i++) {
 		const struct rf_fleet_grant *g = &at->grants[i];
 
 		if (g->card >= n->n_cards)
 			return unfit(err, at, "it has no such card");
+		if (!(seen >> g->card & 1))
+			loads[g->card] = n->cards[g->card].load;
+		seen |= (uint64_t)1 << g->card;
 		if (!holdable(f, &n->cards[g->card], &loads[g->card], g))
 			return unfit(err, at, "a card is held in another way, or the slice is taken");
 		if (closed >> g->card & 1)

@@ -142,15 +142,16 @@ static uint64_t choose_whole(const struct trial *t, const struct rf_fleet_part *
 /* The cards for one part, as bits; 0: there are not enough. loads: of the trial so far, or NULL. */
 static uint64_t whole_cards(const struct trial *t, unsigned part, const struct load *loads)
 {
-	struct need need = fl_need(t->ask, &t->ask->parts[part]);
-	uint64_t free = 0;
+	uint64_t free = 0, models = fl_models(t->ask);
 
-	for (unsigned i = 0; i < t->n->n_cards; i++) {
+	for (unsigned i = 0; i < t->n->n_cards; i++) { /* those that are usable, looked at in place: this is asked all the time */
 		const struct card *c = &t->n->cards[i];
 
-		if (usable(t, c, loads ? &loads[i] : &c->load, &need))
+		if (fl_untouched(loads ? &loads[i] : &c->load) && c->there && c->v.healthy && !c->v.sliced &&
+		    (models >> c->v.model & 1) && (!c->dirty || fl_clean(c, &t->ask->owner, 0xff, t->stranger)))
 			free |= (uint64_t)1 << i;
 	}
+	free &= ~t->closed;
 	return choose_whole(t, &t->ask->parts[part], free);
 }
 
