@@ -201,6 +201,34 @@ void rf_core_del_pool(struct rf_core *c, struct rf_str name)
 
 /* --- cards ------------------------------------------------------------------------------------ */
 
+/* A card that is held stays what it is in the fleet until it is given back, whatever is in its place by then. */
+void co_refit(struct rf_core *c)
+{
+	c->refits = false;
+	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
+		struct co_node *n = m->value;
+
+		if (!n->refit)
+			continue;
+		n->refit = false;
+		if (n->there)
+			send(c, n);
+	}
+}
+
+/* What is held there is charged to the model that it has now. */
+static void recharge_node(struct rf_core *c, struct co_node *n)
+{
+	for (struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
+		p->respec = true;
+		co_mark(c, p);
+	}
+	for (struct co_claim *k = n->claims_here; k != NULL; k = k->node_next) {
+		if (k->work != NULL)
+			co_work_claim(c, k);
+	}
+}
+
 static bool is_digit(char ch)
 {
 	return ch >= '0' && ch <= '9';
@@ -302,6 +330,15 @@ static void set_slot(struct rf_core *c, struct co_slot *s, const struct rf_sched
 	s->numa = d->numa;
 }
 
+static bool same_models(const struct co_slot *was, const struct co_slot *is, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (was[i].told && was[i].model != is[i].model)
+			return false;
+	}
+	return true;
+}
+
 static bool same_slots(const struct co_slot *a, const struct co_slot *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -342,6 +379,10 @@ void rf_core_put_devices(struct rf_core *c, struct rf_str node, const struct rf_
 	if (known && n_was == n->n_slots && same_slots(was, n->slots, n_was))
 		return;
 	c->capacity_stale = true;
+	if (known && !same_models(was, n->slots, n_was)) {
+		n->replaced = true;
+		recharge_node(c, n);
+	}
 	if (n->there) {
 		send(c, n);
 		co_reseat_node(c, n);
@@ -416,7 +457,7 @@ static uint64_t gone_and_held(struct rf_core *c, const struct co_node *n, int64_
 			count_held(c, n, &k->grants[i], sum);
 		}
 	}
-	for (const struct co_pod *p = n->there ? NULL : n->pods_here; p != NULL; p = p->seat_next) {
+	for (const struct co_pod *p = n->pods_here; p != NULL; p = p->seat_next) {
 		size_t n_grants = 0;
 		uint32_t node;
 		const struct rf_fleet_grant *g = p->assumed_cards ? rf_fleet_hold(c->fleet, p->hold, &node, &n_grants) : NULL;
@@ -427,6 +468,15 @@ static uint64_t gone_and_held(struct rf_core *c, const struct co_node *n, int64_
 	return held;
 }
 
+static bool all_there(const struct co_node *n)
+{
+	bool all = n->there;
+
+	for (size_t i = 0; i < n->n_slots && all; i++)
+		all = n->slots[i].there;
+	return all;
+}
+
 static void count_capacity(struct rf_core *c)
 {
 	int64_t sum[RF_QUEUE_RES_MAX] = { 0 }, cut[RF_FLEET_MODELS_MAX] = { 0 };
@@ -434,7 +484,7 @@ static void count_capacity(struct rf_core *c)
 
 	for (struct rf_map_slot *m = NULL; (m = rf_map_next(&c->nodes, m)) != NULL;) {
 		const struct co_node *n = m->value;
-		uint64_t held = n->claims_here != NULL || !n->there ? gone_and_held(c, n, sum) : 0;
+		uint64_t held = all_there(n) ? 0 : gone_and_held(c, n, sum);
 
 		for (size_t i = 0; i < n->n_slots; i++) {
 			if ((n->there && n->slots[i].there) || (held >> i & 1))

@@ -267,7 +267,7 @@ static bool same_work(const struct co_group *g, struct co_pod *const *pods, size
 	const struct co_work *w = g->work;
 	const struct co_pod *p;
 
-	if (w == NULL || w->n != n || w->alike != alike || w->min != min || w->stamp != g->rv)
+	if (w == NULL || w->n != n || w->alike != alike || w->min != min || w->stamp != g->rv || (!w->tied && co_tied(g)))
 		return false;
 	p = w->first;
 	for (size_t i = 0; i < n; i++, p = p->work_next) {

@@ -61,6 +61,8 @@ struct co_node {
 	bool there;	     /* a node was put */
 	bool cards_known;    /* devices were put */
 	bool cordoned;	     /* or not ready */
+	bool replaced;	     /* a card of it was once of another model */
+	bool refit;	     /* and was given back: the fleet is to be told what it is now */
 	uint32_t handle;     /* RF_FLEET_NONE: not in the fleet */
 	int64_t cpu, memory, pods;
 	char *rack, *pool; /* by its labels; NULL: none */
@@ -340,6 +342,7 @@ struct co_work {
 	size_t n;
 	int64_t min;   /* of a gang that waits: so many more are needed */
 	int64_t stamp; /* ... as its group said then */
+	bool tied;     /* ... and co_tied */
 	bool preemptible, patient;
 	bool running, alike, limbo, ranked;
 	int32_t rank;
@@ -418,6 +421,7 @@ struct rf_core {
 	uint64_t usual_seen;	     /* reshaped, at its last step */
 	uint8_t usual_walk;	     /* 0: none; 1: weighs; 2: tells the fleet */
 
+	bool refits; /* some node is to be told to the fleet again (co_refit) */
 	/* Marked, to be settled. */
 	RF_VEC(struct co_pod *) dirty;
 	RF_VEC(struct co_claim *) dirty_claims;
@@ -500,6 +504,7 @@ void co_tick(struct rf_core *c);
 
 /* Counts what there is of each resource, if that changed. */
 void co_capacity(struct rf_core *c);
+void co_refit(struct rf_core *c);
 /* The place of a card, made where there is none; -1: the node has too many. */
 int co_slot(struct co_node *n, struct rf_str device);
 void co_node_ref(struct co_node **at, struct co_node *n, struct rf_core *c); /* *at points to n now */
@@ -566,6 +571,7 @@ void co_leave_out_models(const struct rf_core *c, struct co_charge *ch);
 uint64_t co_charge_shape(const struct co_charge *ch, bool held, uint64_t salt);
 struct co_queue *co_queue_of(struct rf_core *c, const struct co_pod *p, bool *ret_bad);
 /* A work of these pods (linked by work_next), which waits; NULL: the queues refuse it (err). */
+bool co_tied(const struct co_group *g); /* who joins it has to be where some of it are already */
 struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_group *g, int64_t min, int64_t size,
 			     bool alike, struct rf_err *err);
 /* Charges what runs: restores it, or changes what is charged. */

@@ -546,6 +546,8 @@ void co_settle(struct rf_core *c)
 			settle_groups(c);
 	}
 	co_limbo(c);
+	if (c->refits)
+		co_refit(c);
 	co_capacity(c);
 	co_usual(c);
 	if (c->freed != 0)

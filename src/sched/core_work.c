@@ -527,6 +527,30 @@ static struct rf_queue_need need_of(const struct co_form *f)
 	return n;
 }
 
+bool co_tied(const struct co_group *g)
+{
+	for (const struct co_pod *p = g->pods; g->topology != NULL && p != NULL; p = p->group_next) {
+		if (p->seat != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* One refusal is for all of a shape. Who has to be together by a label shares it with those only who have to be by the same
+ * one; and who has to be where others of its gang are, with its gang only. */
+static uint64_t shape_of(const struct co_pod *p, bool tied)
+{
+	static const uint8_t key[16] = "who is together";
+	const struct co_group *g = group_of(p);
+	uint64_t of[3] = { p->shape->id };
+
+	if (g == NULL || g->topology == NULL)
+		return p->shape->id;
+	of[1] = rf_siphash13(key, g->topology, strlen(g->topology));
+	of[2] = tied ? rf_siphash13(key, g->key, strlen(g->key)) : 0;
+	return (rf_siphash13(key, of, sizeof(of)) | UINT64_C(1) << 62) & ~(UINT64_C(1) << 63); /* no pod's number, and no charge's */
+}
+
 struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_group *g, int64_t min, int64_t size,
 			     bool alike, struct rf_err *err)
 {
@@ -555,7 +579,8 @@ struct co_work *co_work_wait(struct rf_core *c, struct co_pod *first, struct co_
 	}
 	s.ask = ch.ask;
 	s.n_ask = ch.n;
-	s.shape = alike ? first->shape->id : ++c->n_shapes;
+	w->tied = g == NULL || co_tied(g); /* who comes to a gang that started stays in the queue as it is */
+	s.shape = alike ? shape_of(first, w->tied) : ++c->n_shapes;
 	s.need = alike ? need_of(first->shape->form) : (struct rf_queue_need){ 0 };
 	q = co_queue_of(c, first, &bad);
 	at = q != NULL ? q->at : rf_queues_find(c->queues, CO_CLUSTER);
