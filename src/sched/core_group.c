@@ -493,7 +493,7 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 	left = count_left(g);
 	if (left == 0)
 		g->started = g->was_whole = false; /* it starts anew */
-	else if (left >= g->min)
+	else if (left >= g->min && g->going == 0) /* while some of it are told to go it does not say so (co_has_started) */
 		g->was_whole = true;
 	if (g->started || g->was_whole) {
 		g->broken_ms = 0;

@@ -190,6 +190,7 @@ static void test_once_broken(void **state)
 		870000000533,	    /* I10: a gang that goes said that it started, after a crash in the middle of that */
 		888000000112,	    /* I10: one that was told to go and ended well was not counted as one that did */
 		870000000163,	    /* I10: one was bound when none of its gang was left, before that was settled */
+		31000004685,	    /* I10: one of a gang that goes was refused and with another was enough, which failed before the others were gone */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];
