@@ -113,6 +113,7 @@ int rf_admit_create(struct rf_req *r, const struct rf_kind *k, struct rf_json *o
 		return -err->code;
 	if ((rf_kind_is(k, "pods") && rf_admit_priority(r, o, err) < 0) || admit(r, k, NULL, o, err) < 0 ||
 	    (rf_kind_is(k, "pods") && rf_admit_pod(r, o, err) < 0) ||
+	    (rf_kind_is(k, "podgroups") && rf_admit_group(r, o, err) < 0) ||
 	    rf_quota_check(r->api, r->a, k, o, err) < 0)
 		return refuse(k, o, r->a, err);
 	return rf_policies_judge(r, "CREATE", NULL, o, err);

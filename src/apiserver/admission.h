@@ -22,6 +22,7 @@ int rf_admit_foreign(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
 int rf_admit_priority(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
 int rf_admit_priority_class(struct rf_req *r, const struct rf_json *o, struct rf_err *err);
 int rf_admit_pod(struct rf_req *r, struct rf_json *pod, struct rf_err *err);
+int rf_admit_group(struct rf_req *r, const struct rf_json *group, struct rf_err *err);
 int rf_admit_rbac(struct rf_req *r, const struct rf_kind *k, const struct rf_json *old,
 		  const struct rf_json *o, struct rf_err *err);
 /* Node agents: only their own node, pods bound to it, its slices, leases and claims. old is NULL for

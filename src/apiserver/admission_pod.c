@@ -53,10 +53,9 @@ static int64_t used_by(struct rf_req *r, struct rf_str tenant, struct rf_str res
 	return (rf_index_tenant_used(r->api->store, tenant, resource) + 999) / 1000;
 }
 
-/* NULL in *ret: it names none, or one that is not there. */
-static int queue_of(struct rf_req *r, const struct rf_json *pod, const struct rf_json **ret, struct rf_err *err)
+/* NULL in *ret: there is none of that name. */
+static int find_queue(struct rf_req *r, struct rf_str name, const struct rf_json **ret, struct rf_err *err)
 {
-	struct rf_str name = rf_json_str_at(pod, "metadata", "labels", RF_QUEUE_LABEL);
 	struct rf_json *queue = NULL;
 	int n = name.n > 0 ? rf_store_get(r->api->store, r->a, rf_kind_get("queues"), RF_STR_EMPTY, name, &queue, err) : 0;
 
@@ -72,7 +71,7 @@ static int judge_pod(struct rf_req *r, const struct rf_json *pod, struct rf_err 
 				    .tenant_name = name,
 				    .platform = rf_user_is_platform(&r->user) };
 	struct rf_json *tenant = NULL;
-	int n = queue_of(r, pod, &ask.queue, err);
+	int n = find_queue(r, rf_json_str_at(pod, "metadata", "labels", RF_QUEUE_LABEL), &ask.queue, err);
 
 	if (n < 0)
 		return n;
@@ -100,4 +99,12 @@ int rf_admit_pod(struct rf_req *r, struct rf_json *pod, struct rf_err *err)
 	    check_security(r, ns, pod, err) < 0 || check_account(r, pod, err) < 0)
 		return -err->code;
 	return judge_pod(r, pod, err);
+}
+
+int rf_admit_group(struct rf_req *r, const struct rf_json *group, struct rf_err *err)
+{
+	const struct rf_json *queue = NULL;
+	int n = find_queue(r, rf_json_str_at(group, "spec", "queue"), &queue, err);
+
+	return n < 0 ? n : rf_tenant_admit_group(group, r->route.ns, rf_index_tenant_of(r->api->store, r->a, r->route.ns), queue, err);
 }

@@ -783,7 +783,7 @@ static void queues_and_gangs_are_checked_as_strictly_as_their_schemas(void **sta
 		{ "gpupools", "GPUPool", "bad", "{'selector':{}}", "spec.selector: Invalid value: there is no such field" },
 		{ "gpupools", "GPUPool", "a.b", "{}", "metadata.name" },
 		{ "namespaces/default/podgroups", "PodGroup", "train",
-		  "{'minMember':4,'queue':'org','topologyKey':'example.com/rack','preemptible':false,'minRunSeconds':60}",
+		  "{'minMember':4,'topologyKey':'example.com/rack','preemptible':false,'minRunSeconds':60}",
 		  NULL },
 		{ "namespaces/default/podgroups", "PodGroup", "a", "{'minMember':0}", "spec.minMember" },
 		{ "namespaces/default/podgroups", "PodGroup", "b", "{'minMember':'4'}", "spec.minMember" },
@@ -903,6 +903,34 @@ static void what_a_pod_says_of_itself_is_checked(void **state)
 	}
 }
 
+static void no_gang_waits_in_a_queue_of_somebody_else(void **state)
+{
+	static const struct {
+		const char *ns, *queue, *says; /* NULL: accepted */
+	} rows[] = {
+		{ "blue-a", "blue", NULL },
+		{ "blue-a", "blue-day", NULL },
+		{ "blue-a", "green-day", "podgroups.ringfence.io \"group\" is forbidden: spec.queue: tenant blue has no queue \"green-day\"" },
+		{ "blue-a", "nosuch", "podgroups.ringfence.io \"group\" is forbidden: spec.queue: tenant blue has no queue \"nosuch\"" },
+		{ "default", "blue-day", "queues are for tenants, and namespace \"default\" belongs to none" },
+	};
+
+	world_create(&w, "/apis/ringfence.io/v1alpha1/queues", rf_json_make(&w.a, "{'metadata':{'name':'blue-day'},'spec':{'tenant':'blue'}}"));
+	world_create(&w, "/apis/ringfence.io/v1alpha1/queues", rf_json_make(&w.a, "{'metadata':{'name':'green-day'},'spec':{'tenant':'green'}}"));
+	for (size_t i = 0; i < RF_COUNT(rows); i++) {
+		struct rf_err err = RF_ERR_INIT;
+		char path[128];
+		int rc;
+
+		snprintf(path, sizeof(path), "/apis/ringfence.io/v1alpha1/namespaces/%s/podgroups?dryRun=All", rows[i].ns);
+		rc = world_try(w.admin, &w, path,
+			       rf_json_make(&w.a, "{'metadata':{'name':'group'},'spec':{'minMember':2,'queue':%s}}", rows[i].queue), &err);
+		assert_int_equal(rc, rows[i].says == NULL ? 0 : -RF_FORBIDDEN);
+		if (rows[i].says != NULL && strstr(err.msg, rows[i].says) == NULL)
+			fail_msg("%s: %s", rows[i].says, err.msg);
+	}
+}
+
 static int64_t allowed_now(void)
 {
 	return rf_json_int(rf_json_at(world_get(&w, "/apis/policy/v1/namespaces/fold/poddisruptionbudgets/web"),
@@ -970,6 +998,7 @@ int main(void)
 		cmocka_unit_test(a_node_does_not_say_where_it_stands),
 		cmocka_unit_test(a_tenant_makes_gangs_and_does_not_say_how_they_fare),
 		cmocka_unit_test(what_a_pod_says_of_itself_is_checked),
+		cmocka_unit_test(no_gang_waits_in_a_queue_of_somebody_else),
 		cmocka_unit_test(queues_and_gangs_are_checked_as_strictly_as_their_schemas),
 		cmocka_unit_test(evictions_are_held_to_budgets),
 	};

@@ -238,6 +238,34 @@ static void nobody_waits_in_a_queue_of_somebody_else(void **state)
 		"queues, or leave it out to use \"blue\"");
 }
 
+static struct rf_json *new_group(struct bench *b, const char *ns, const char *queue)
+{
+	return rf_json_make(&b->a,
+			    "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{'uid':'r-1','operation':'CREATE','namespace':%s,"
+			    "'kind':{'group':'ringfence.io','version':'v1alpha1','kind':'PodGroup'},'resource':{'group':'ringfence.io','version':"
+			    "'v1alpha1','resource':'podgroups'},'userInfo':{'username':'alice','groups':[]},'object':{'apiVersion':"
+			    "'ringfence.io/v1alpha1','kind':'PodGroup','metadata':{'name':'g','namespace':%s},'spec':{'minMember':2,'queue':%s}}}}",
+			    ns, ns, queue);
+}
+
+static void no_gang_waits_in_a_queue_of_somebody_else(void **state)
+{
+	const char *message = "podgroups.ringfence.io \"g\" is forbidden: spec.queue: tenant blue has no queue \"night\"; name one of its "
+			      "queues, or leave it out to use \"blue\"";
+	struct bench *b = *state;
+
+	refused(b, new_group(b, "blue-a", "night"), 403, message);
+	add(b, "{'kind':'Queue','metadata':{'name':'night'},'spec':{'tenant':'green'}}");
+	refused(b, new_group(b, "blue-a", "night"), 403, message);
+	add(b, "{'kind':'Queue','metadata':{'name':'day'},'spec':{'tenant':'blue'}}");
+	allowed(b, new_group(b, "blue-a", "day"));
+	refused(b, new_group(b, "open", "day"), 403,
+		"podgroups.ringfence.io \"g\" is forbidden: spec.queue: queues are for tenants, and namespace \"open\" belongs to none; "
+		"leave \"day\" out");
+	b->r.synced = false;
+	allowed(b, new_group(b, "blue-a", "night")); /* nobody knows yet; it would wait */
+}
+
 static void a_node_is_named_by_administrators_only(void **state)
 {
 	struct bench *b = *state;
@@ -1754,6 +1782,7 @@ int main(void)
 		TEST(a_pod_of_a_tenant_within_its_quota_comes_in),
 		TEST(a_refusal_says_which_pod_why_and_what_to_do),
 		TEST(nobody_waits_in_a_queue_of_somebody_else),
+		TEST(no_gang_waits_in_a_queue_of_somebody_else),
 		TEST(a_node_is_named_by_administrators_only),
 		TEST(pods_without_cards_are_nobodys_business),
 		TEST(until_all_is_known_cards_are_refused),

@@ -1,6 +1,6 @@
-/* Answers one AdmissionReview. The book of policies judges whatever comes; tenant/ judges pods. A pod that
- * asks for cards must be understood fully and is refused otherwise. So is whatever is too large or too deep
- * to be read: an error in place of an answer would let it through where the webhook fails open. */
+/* Answers one AdmissionReview. The book of policies judges whatever comes; tenant/ judges pods and new gangs.
+ * A pod that asks for cards must be understood fully and is refused otherwise. So is whatever is too large or
+ * too deep to be read: an error in place of an answer would let it through where the webhook fails open. */
 #include "control/private.h"
 
 #include "codec/base64.h"
@@ -446,6 +446,32 @@ static int validate_pod(struct review *v, struct rf_err *err)
 	return name_pod(v, err);
 }
 
+/* A gang that was let in and names a queue that is not its tenant's waits: where it cannot be judged it may come. */
+static int validate_group(const struct review *v, struct rf_err *err)
+{
+	const struct rf_cluster *c = &v->r->cluster;
+	const struct rf_json *ns = namespace_of(v);
+	struct rf_json *group = NULL;
+	struct rf_str queue;
+
+	if (ns == NULL)
+		return 0;
+	if (rf_webhook_json(v->a, at(v->request, "object"), &group, err) < 0)
+		return -err->code;
+	queue = rf_json_str_at(group, "spec", "queue");
+	if (rf_tenant_admit_group(group, v->ns, rf_kube_label(ns, RF_TENANT_LABEL),
+				  queue.n > 0 ? c->get(c->ctx, &RF_QUEUES, RF_STR_EMPTY, queue) : NULL, err) == 0)
+		return 0;
+	return rf_wrap(err, "podgroups.ringfence.io \"%.*s\" is forbidden", (int)RF_MIN(rf_kube_name(group).n, 253u),
+		       rf_kube_name(group).p);
+}
+
+static bool is_new_group(const struct review *v)
+{
+	return rf_str_is(v->group, "ringfence.io") && rf_str_is(v->resource, "podgroups") && v->sub.n == 0 &&
+	       rf_str_is(v->operation, "CREATE");
+}
+
 /* 0: allowed. Policies come first: a pod they refuse must not be counted as let in. */
 static int decide(struct review *v, enum rf_review what, struct rf_err *err)
 {
@@ -453,11 +479,11 @@ static int decide(struct review *v, enum rf_review what, struct rf_err *err)
 
 	if (judged && read_pods(v, err) < 0)
 		return -err->code;
-	if (!pods && (what == RF_REVIEW_MUTATE || v->r->book == NULL))
+	if (!pods && (what == RF_REVIEW_MUTATE || (v->r->book == NULL && !is_new_group(v))))
 		warn(v, RF_LIT("ringfence judges pods only; this review was let through"));
 	if (what == RF_REVIEW_MUTATE)
 		return judged && v->old == NULL ? mutate_new(v, err) : 0;
-	if (judge_policies(v, err) < 0 || (judged && validate_pod(v, err) < 0))
+	if (judge_policies(v, err) < 0 || (judged && validate_pod(v, err) < 0) || (is_new_group(v) && validate_group(v, err) < 0))
 		return -err->code;
 	return 0;
 }

@@ -165,22 +165,34 @@ static int check_notes(const struct rf_json *pod, struct rf_err *err)
 	return rf_pod_notes(pod, &notes, err);
 }
 
+static int not_its_queue(const char *where, struct rf_str ns, struct rf_str tenant, struct rf_str name, struct rf_err *err)
+{
+	if (tenant.n == 0)
+		return rf_fail(err, RF_FORBIDDEN,
+			       "%s: queues are for tenants, and namespace \"%.*s\" belongs to none; leave \"%.*s\" out", where,
+			       RF_STR(ns), RF_STR(name));
+	return rf_fail(err, RF_FORBIDDEN,
+		       "%s: tenant %.*s has no queue \"%.*s\"; name one of its queues, or leave it out to use \"%.*s\"", where,
+		       RF_STR(tenant), RF_STR(name), RF_STR(tenant));
+}
+
 /* Nothing runs by a queue of somebody else. One that is not there may come. */
 static int check_queue(const struct rf_admission *ask, struct rf_err *err)
 {
-	struct rf_str name = rf_json_str_at(ask->queue, "metadata", "name");
-
 	if (ask->queue == NULL || rf_queue_is_of(ask->queue, ask->tenant_name))
 		return 0;
-	if (ask->tenant_name.n == 0)
-		return rf_fail(err, RF_FORBIDDEN,
-			       "label " RF_QUEUE_LABEL ": queues are for tenants, and namespace \"%.*s\" belongs to none; "
-			       "leave \"%.*s\" out",
-			       RF_STR(ask->ns), RF_STR(name));
-	return rf_fail(err, RF_FORBIDDEN,
-		       "label " RF_QUEUE_LABEL ": tenant %.*s has no queue \"%.*s\"; name one of its queues, or leave it "
-		       "out to use \"%.*s\"",
-		       RF_STR(ask->tenant_name), RF_STR(name), RF_STR(ask->tenant_name));
+	return not_its_queue("label " RF_QUEUE_LABEL, ask->ns, ask->tenant_name, rf_json_str_at(ask->queue, "metadata", "name"), err);
+}
+
+int rf_tenant_admit_group(const struct rf_json *group, struct rf_str ns, struct rf_str tenant, const struct rf_json *queue,
+			  struct rf_err *err)
+{
+	struct rf_str name = rf_json_str_at(group, "spec", "queue");
+
+	/* The tenant's own is made with it, a moment later. */
+	if (name.n == 0 || rf_queue_is_of(queue, tenant) || (queue == NULL && tenant.n > 0 && rf_str_eq(name, tenant)))
+		return 0;
+	return not_its_queue("spec.queue", ns, tenant, name, err);
 }
 
 /* --- the tenant ------------------------------------------------------------------------------ */

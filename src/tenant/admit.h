@@ -38,6 +38,11 @@ int rf_tenant_admit(struct rf_arena *a, const struct rf_admission *ask, struct r
 int rf_tenant_admit_change(const struct rf_json *old, const struct rf_json *pod,
 			   struct rf_err *err);
 
+/* A new PodGroup in a namespace of this tenant (empty: nobody's). queue: the Queue that its spec names; NULL: there is none. It names a
+ * queue of its tenant, or RF_FORBIDDEN: in the same words whether somebody else has such a queue or nobody does. */
+int rf_tenant_admit_group(const struct rf_json *group, struct rf_str ns, struct rf_str tenant, const struct rf_json *queue,
+			  struct rf_err *err);
+
 /* --- how a quota refuses -------------------------------------------------------------------- */
 
 struct rf_excess {

@@ -513,6 +513,35 @@ static void nobody_waits_in_a_queue_of_somebody_else(void **state)
 		"\"night\" out");
 }
 
+static int try_group(struct rf_arena *a, const char *spec, const char *tenant, const char *queue, struct rf_err *err)
+{
+	return rf_tenant_admit_group(rf_json_make(a, "{'metadata':{'name':'g'},'spec':%j}", rf_json_make(a, spec)), RF_LIT("ns"),
+				     rf_str(tenant), queue != NULL ? rf_json_make(a, queue) : NULL, err);
+}
+
+static void no_gang_waits_in_a_queue_of_somebody_else(void **state)
+{
+	rf_auto(arena) a = RF_ARENA_INIT;
+	struct rf_err err = RF_ERR_INIT, same = RF_ERR_INIT;
+
+	assert_int_equal(try_group(&a, "{'minMember':2}", "team-a", NULL, &err), 0);
+	assert_int_equal(try_group(&a, "{'minMember':2}", "", NULL, &err), 0);
+	assert_int_equal(try_group(&a, "{'queue':'night'}", "team-a", "{'metadata':{'name':'night'},'spec':{'tenant':'team-a'}}", &err), 0);
+	assert_int_equal(try_group(&a, "{'queue':'team-a'}", "team-a", NULL, &err), 0); /* it comes with the tenant */
+	assert_int_equal(try_group(&a, "{'queue':'night'}", "team-a", "{'metadata':{'name':'night'},'spec':{'tenant':'team-b'}}", &err),
+			 -RF_FORBIDDEN);
+	assert_string_equal(err.msg, "spec.queue: tenant team-a has no queue \"night\"; name one of its queues, or leave it out to use \"team-a\"");
+	/* Whether there is such a queue is not told. */
+	assert_int_equal(try_group(&a, "{'queue':'night'}", "team-a", NULL, &same), -RF_FORBIDDEN);
+	assert_string_equal(same.msg, err.msg);
+	assert_int_equal(try_group(&a, "{'queue':'night'}", "team-a", "{'metadata':{'name':'night'},'spec':{}}", &same), -RF_FORBIDDEN);
+	assert_string_equal(same.msg, err.msg);
+	assert_int_equal(try_group(&a, "{'queue':'team-a'}", "team-a", "{'metadata':{'name':'team-a'},'spec':{'tenant':'team-b'}}", &err),
+			 -RF_FORBIDDEN);
+	assert_int_equal(try_group(&a, "{'queue':'night'}", "", NULL, &err), -RF_FORBIDDEN);
+	assert_string_equal(err.msg, "spec.queue: queues are for tenants, and namespace \"ns\" belongs to none; leave \"night\" out");
+}
+
 static void nor_is_it_changed_to_what_is_not_understood(void **state)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
@@ -567,6 +596,7 @@ int main(void)
 		cmocka_unit_test(what_was_wrong_before_may_keep_its_spec),
 		cmocka_unit_test(what_a_pod_says_of_itself_is_understood_or_refused),
 		cmocka_unit_test(nobody_waits_in_a_queue_of_somebody_else),
+		cmocka_unit_test(no_gang_waits_in_a_queue_of_somebody_else),
 		cmocka_unit_test(nor_is_it_changed_to_what_is_not_understood),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
