@@ -419,8 +419,7 @@ static const char *const CAUSES[] = { [RF_CORE_NO_CAUSE] = "Evicted",
 				      [RF_CORE_INCOMPLETE] = "GangIncomplete" };
 
 /* After the deed: a pod that its budget keeps must not say that it was evicted. */
-static void say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf_json *pod, const char *cause,
-			struct rf_str reason)
+void rf_carry_say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf_json *pod, const char *cause, struct rf_str reason)
 {
 	struct rf_hands *h = &p->hands;
 	struct rf_json *patch = rf_pod_evicted_patch(a, pod, cause, reason, wall_ms());
@@ -454,7 +453,7 @@ static bool carry_evict(struct carry *t, const struct rf_core_decision *d)
 	if (rc < 0)
 		tell_failed(t, d, t->err.msg);
 	else
-		say_evicted(t->p, t->a, pod, CAUSES[d->cause], d->reason);
+		rf_carry_say_evicted(t->p, t->a, pod, CAUSES[d->cause], d->reason);
 	if (rc < 0 && d->group.n > 0)
 		rf_books_group_due(t->p, d->ns, d->group); /* perhaps it does not go */
 	return true;
@@ -568,7 +567,7 @@ static bool settle_eviction(struct rf_placer *p, const struct rf_limbo *l)
 		return true; /* it is gone: we shall hear of it */
 	rf_feed_pod(p, NULL, pod);
 	if (rf_kube_deleting(pod))
-		say_evicted(p, &a, pod, l->cause, rf_str(l->why));
+		rf_carry_say_evicted(p, &a, pod, l->cause, rf_str(l->why));
 	else
 		rf_core_failed(p->core, RF_CORE_EVICT, rf_str(l->uid), RF_LIT("its eviction was not carried out"), p->now_ms);
 	return true;

@@ -115,6 +115,7 @@ void rf_feed_pod(struct rf_placer *p, const struct rf_json *before, const struct
 		return;
 	rf_core_put_pod(p->core, &pod, p->now_ms);
 	rf_books_pod(p, &pod);
+	rf_unclaimed_pod(p, before, after);
 }
 
 static char *copy(struct rf_str s)
@@ -146,6 +147,7 @@ void rf_feed_claim(struct rf_placer *p, const struct rf_json *before, const stru
 	if (after == NULL) {
 		(void)rf_map_del(&p->dropped, rf_kube_uid(before));
 		rf_core_del_claim(p->core, rf_kube_namespace(before), rf_kube_name(before), p->now_ms);
+		rf_unclaimed_claim_gone(p, before);
 		return;
 	}
 	rf_sched_read_claim(&a, after, &v);
@@ -347,5 +349,10 @@ void rf_placer_done(struct rf_placer *p)
 	for (size_t i = 0; i < p->limbo.n; i++)
 		rf_limbo_done(&p->limbo.at[i]);
 	rf_vec_done(&p->limbo);
+	for (size_t i = p->unclaimed_head; i < p->unclaimed.n; i++) {
+		free(p->unclaimed.at[i].ns);
+		free(p->unclaimed.at[i].name);
+	}
+	rf_vec_done(&p->unclaimed);
 	rf_books_done(p);
 }

@@ -91,7 +91,7 @@ static struct rf_informer *informer_of(struct rf_control *c, const struct rf_kub
 		enum rf_informer_kind kind;
 	} table[] = { { &RF_PODS, RF_I_PODS },	   { &RF_NAMESPACES, RF_I_NAMESPACES },
 		      { &RF_PODGROUPS, RF_I_GROUPS }, { &RF_QUEUES, RF_I_QUEUES },
-		      { &RF_RESOURCESLICES, RF_I_SLICES } };
+		      { &RF_RESOURCESLICES, RF_I_SLICES }, { &RF_RESOURCECLAIMS, RF_I_CLAIMS } };
 
 	for (size_t i = 0; i < RF_COUNT(table); i++) {
 		if (table[i].res == res)

@@ -52,5 +52,6 @@ int64_t rf_placer_turn(struct rf_placer *p)
 		again = until_next(p);
 	/* Right after the bindings: a gang that has its places has started. */
 	again = sooner(again, rf_books_write_groups(p));
+	again = sooner(again, rf_unclaimed_turn(p));
 	return sooner(again, rf_wait_tell(p));
 }

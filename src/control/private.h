@@ -125,10 +125,15 @@ struct rf_limbo {
 };
 void rf_limbo_done(struct rf_limbo *l);
 
+struct rf_unclaimed { /* a pod that may have lost its claim (unclaimed.c) */
+	int64_t next_ms;
+	char *ns, *name;
+};
+
 struct rf_placer {
 	struct rf_core *core;
 	struct rf_hands hands;
-	struct rf_cluster cluster;  /* get of pods, namespaces, groups, queues, slices; next of queues */
+	struct rf_cluster cluster;  /* get of pods, claims, namespaces, groups, queues, slices; next of queues */
 	const char *scheduler;	    /* as rf_control_opts.scheduler_name */
 	bool moving;		    /* the core is asked for moves: what nobody would make again is pinned */
 	int64_t now_ms;		    /* never goes back; to be set before each call */
@@ -139,6 +144,8 @@ struct rf_placer {
 	RF_VEC(char *) tell;	    /* uids of those whose reason changed, from tell_head on */
 	size_t tell_head;
 	RF_VEC(struct rf_limbo) limbo;
+	RF_VEC(struct rf_unclaimed) unclaimed; /* to be looked at, from unclaimed_head on */
+	size_t unclaimed_head;
 	struct rf_map tracked;	    /* a pod's uid -> how it is counted (books.c) */
 	struct rf_map groups;	    /* "ns/name" -> its count */
 	struct rf_map queues;	    /* name -> its count */
@@ -209,6 +216,15 @@ bool rf_carry(struct rf_placer *p, struct rf_arena *a, const struct rf_core_deci
 /* Asks what became of writes without an answer; true: nothing is unknown any more that decisions depend on. */
 bool rf_carry_settle(struct rf_placer *p);
 int64_t rf_carry_next_ms(const struct rf_placer *p); /* when to ask again; INT64_MAX: there is nothing to ask */
+
+/* After the deed: condition and event. */
+void rf_carry_say_evicted(struct rf_placer *p, struct rf_arena *a, const struct rf_json *pod, const char *cause, struct rf_str reason);
+
+/* Bound pods without their claim (unclaimed.c): heard of, and evicted when the server says so, too. When to come again, in ms from
+ * now; -1: there are none. */
+void rf_unclaimed_pod(struct rf_placer *p, const struct rf_json *before, const struct rf_json *after);
+void rf_unclaimed_claim_gone(struct rf_placer *p, const struct rf_json *claim);
+int64_t rf_unclaimed_turn(struct rf_placer *p);
 
 /* Why pods wait, told to them one after the other and not too often (waits.c). */
 void rf_wait_note(struct rf_placer *p, const struct rf_core_decision *d);

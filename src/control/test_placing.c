@@ -40,6 +40,8 @@ struct world {
 	const char *only; /* the fault is for a path with this end alone; NULL: for any */
 	bool dead;  /* nothing more is written */
 	bool muted; /* the server does not answer until this is taken back */
+	int steal_at;	   /* before this write, and before no other, */
+	const char *steal; /* somebody deletes the claim whose path has this in it */
 	struct rf_core *core;
 	struct rf_placer p;
 };
@@ -88,12 +90,24 @@ static bool cut_tail(char *path, const char *tail)
 	return true;
 }
 
+static void drop_those(struct world *w, const char *part)
+{
+	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&w->objects, s)) != NULL;) {
+		if (strstr(s->key, part) == NULL)
+			continue;
+		drop(w, text(w, "%s", s->key));
+		s = NULL;
+	}
+}
+
 /* Is this the write that fails? Says how; *ret_do: is it carried out? */
 static int before_write(struct world *w, const char *verb, struct rf_str path, bool *ret_do, struct rf_err *err)
 {
 	bool counts = w->only == NULL || strstr(text(w, "%.*s", RF_STR(path)), w->only) != NULL;
 	bool now = !w->dead && !w->muted && counts && (++w->writes == w->at || w->each);
 
+	if (w->steal != NULL && w->writes == w->steal_at)
+		drop_those(w, w->steal);
 	*ret_do = !w->dead && !w->muted;
 	if (w->dead || w->muted)
 		return rf_fail(err, RF_UNAVAILABLE, "nobody answers");
@@ -1093,6 +1107,101 @@ static void what_is_refused_each_time_is_tried_again_later(void **state)
 		card_name = "nvidia.com/gpu";
 	}
 	(void)state;
+}
+
+/* As a Job would: who was evicted is gone, and another comes in its place. */
+static size_t replace_evicted(struct world *w)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < 4; i++) {
+		const char *path = text(w, POD, "red", text(w, "w%d", i));
+
+		if (rf_json_at(get(w, path), "metadata", "deletionTimestamp") == NULL)
+			continue;
+		drop(w, path);
+		drop_those(w, text(w, "/resourceclaims/w%d-", i));
+		run(w);
+		add_pod(w, "red", text(w, "w%d", i), 1, "train");
+		n++;
+	}
+	return n;
+}
+
+/* Its claim is deleted at any moment between the decision and its binding, and the process may die right after: it is bound with a claim in
+ * the end, or evicted, since without one it would never start; and no half of a gang runs meanwhile. */
+static void who_lost_its_claim_does_not_wait_for_good(void **state)
+{
+	size_t lost = 0;
+
+	for (int k = 0; k < 2 * 14; k++) {
+		void *own = NULL;
+		struct world *w = NULL;
+
+		set_up(&own);
+		w = own;
+		gang_of_four(w);
+		add_group(w, "red", "train", 3); /* the fourth may be gone for a while */
+		w->steal = "/resourceclaims/w1-";
+		w->steal_at = k / 2 + 1;
+		w->fault = k % 2 == 1 ? FAULT_CRASH : FAULT_NONE;
+		w->at = w->steal_at + 1;
+		run(w);
+		w->steal = NULL;
+		if (w->dead) {
+			restart(w);
+			run(w);
+		}
+		assert_true(bound(w, "red") == 0 || bound(w, "red") >= 3);
+		if (replace_evicted(w) > 0) {
+			lost++;
+			assert_true(first(w, "event ClaimLost", "w1") != SIZE_MAX);
+		}
+		run(w);
+		assert_int_equal(bound(w, "red"), 4);
+		assert_int_equal(claims(w, true), 4);
+		assert_true(started(w, "red", "train"));
+		tear_down(&own);
+	}
+	assert_true(lost > 4);
+	(void)state;
+}
+
+/* Nobody else's: a pod of another scheduler, one that ended, one of nobody's namespace, one whose claim the watch has yet to show. */
+static void who_needs_no_claim_of_ours_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	struct rf_json *o = NULL;
+
+	add_node(w, "n1", 8);
+	add_tenant(w, "red", "{'quota':{'gpus':8}}");
+	put(w, "/api/v1/namespaces/open", rf_json_make(&w->a, "{'kind':'Namespace','metadata':{'name':'open'}}"));
+	add_pod(w, "red", "other", 1, NULL);
+	add_pod(w, "red", "ended", 1, NULL);
+	add_pod(w, "open", "free", 1, NULL);
+	add_pod(w, "red", "cpu", 0, NULL);
+	for (size_t i = 0; i < 4; i++) {
+		static const char *const at[][2] = { { "red", "other" }, { "red", "ended" }, { "open", "free" }, { "red", "cpu" } };
+
+		o = rf_json_clone(&w->a, get(w, text(w, POD, at[i][0], at[i][1])));
+		rf_json_set_str(&w->a, rf_json_at(o, "spec"), "nodeName", RF_LIT("n1"));
+		if (i == 0)
+			rf_json_set_str(&w->a, rf_json_at(o, "spec"), "schedulerName", RF_LIT("another"));
+		if (i == 1)
+			rf_json_set_str(&w->a, rf_json_at(o, "status"), "phase", RF_LIT("Failed"));
+		if (i == 3)
+			rf_json_set(&w->a, rf_json_item(rf_json_at(o, "spec", "containers"), 0), RF_LIT("resources"), rf_json_object(&w->a));
+		put(w, text(w, POD, at[i][0], at[i][1]), o);
+	}
+	run(w);
+	add_pod(w, "red", "mine", 1, NULL);
+	run(w);
+	for (int i = 0; i < 10; i++) {
+		w->now += 5000;
+		run(w);
+	}
+	assert_int_equal(w->evicted, 0);
+	assert_true(rf_str_is(node_of(w, "red", "mine"), "n1"));
 }
 
 static void a_guaranteed_tenant_gets_its_cards_back_by_eviction(void **state)
@@ -2290,6 +2399,8 @@ int main(void)
 		TEST(a_binding_that_fails_does_not_hold_up_the_others),
 		TEST(a_pod_that_went_while_it_was_bound_holds_no_card),
 		TEST(what_is_refused_each_time_is_tried_again_later),
+		TEST(who_lost_its_claim_does_not_wait_for_good),
+		TEST(who_needs_no_claim_of_ours_is_left_alone),
 		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
 		TEST(what_is_evicted_leaves_in_its_own_order),
 		TEST(a_crash_between_evictions_leaves_no_half_gang),

@@ -191,6 +191,7 @@ static void test_once_broken(void **state)
 		888000000112,	    /* I10: one that was told to go and ended well was not counted as one that did */
 		870000000163,	    /* I10: one was bound when none of its gang was left, before that was settled */
 		31000004685,	    /* I10: one of a gang that goes was refused and with another was enough, which failed before the others were gone */
+		1099600001644,	    /* I17: the check counted cards on an island that somebody shares with nobody */
 	};
 	static struct event e[WORLD_EVENTS];
 	char why[700];

@@ -1273,9 +1273,12 @@ static int64_t copies_on(const struct world *w, const struct pod *p, int node)
 		pods--;
 	}
 	(void)node_loads(w, node, NULL, loads);
-	for (int k = 0; k < n->n_cards; k++)
+	for (int k = 0; k < n->n_cards; k++) {
+		struct held h = { .card = k, .whole = true, .profile = NOBODY };
+
 		cards += !n->cards[k].broken && !n->cards[k].sliced && loads[k].whole + loads[k].share + loads[k].slice == 0 &&
-			 (!s->h100 || n->cards[k].model == 0);
+			 (!s->h100 || n->cards[k].model == 0) && card_open(w, p, node, &h, NULL);
+	}
 	pods = RF_MIN(pods, RF_MIN(cpu / s->cpu, memory / s->memory));
 	return s->c[0].cards > 0 ? RF_MIN(pods, cards / s->c[0].cards) : pods;
 }
