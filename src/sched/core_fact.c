@@ -37,6 +37,14 @@ void co_node_ref(struct co_node **at, struct co_node *n, struct rf_core *c)
 		free_node(c, was);
 }
 
+/* The fleet uses it for another. */
+static void drop_handle(struct rf_core *c, struct co_node *n)
+{
+	if (n->handle != RF_FLEET_NONE && c->by_handle.at[n->handle] == n)
+		c->by_handle.at[n->handle] = NULL;
+	n->handle = RF_FLEET_NONE;
+}
+
 void co_held(struct rf_core *c, struct co_node *n, int change)
 {
 	n->n_holds += (size_t)change;
@@ -44,7 +52,7 @@ void co_held(struct rf_core *c, struct co_node *n, int change)
 		return;
 	c->capacity_stale = true; /* what is held of a node that is gone still counts */
 	if (n->n_holds == 0)
-		n->handle = RF_FLEET_NONE; /* the fleet uses it for another */
+		drop_handle(c, n);
 }
 
 static const enum rf_fleet_policy policies[] = { [RF_SCHED_FRAGMENTATION] = RF_FLEET_FRAG,
@@ -77,6 +85,7 @@ static void send(struct rf_core *c, struct co_node *n)
 						   .island = s->told ? s->island : RF_SCHED_ISLAND_UNKNOWN(i),
 						   .numa = s->told ? s->numa : RF_SCHED_NUMA_UNKNOWN,
 						   .healthy = s->there && s->healthy,
+						   .absent = !s->there,
 						   .sliced = s->sliced,
 						   .fixed = s->fixed };
 	}
@@ -158,7 +167,7 @@ void rf_core_del_node(struct rf_core *c, struct rf_str name)
 	rf_wishes_del_node(c->wishes, n->handle);
 	rf_fleet_del_node(c->fleet, n->handle);
 	if (n->n_holds == 0)
-		n->handle = RF_FLEET_NONE;
+		drop_handle(c, n);
 	c->capacity_stale = true;
 	c->node_facts++;
 	c->freed |= CO_NEIGHBOURS; /* with it a domain may be gone, to spread over or to stay away from */

@@ -365,15 +365,15 @@ static void give_up(struct rf_core *c, struct co_group *g, const struct roll *r)
 }
 
 /* Since when it is bound in part: since the last of these was bound, whoever was there to see it. */
-static int64_t broken_since(const struct rf_core *c, const struct roll *r)
+static int64_t broken_since(const struct rf_core *c, const struct co_group *g, const struct roll *r)
 {
-	int64_t since = 0;
+	int64_t unknown = g->broken_ms != 0 ? g->broken_ms : c->now, since = g->broken_ms;
 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct co_pod *p = r->all[i];
 
 		if (p->state == CO_BOUND && !p->deleting)
-			since = RF_MAX(since, p->started > 0 && p->started <= c->now ? p->started : c->now);
+			since = RF_MAX(since, p->started > 0 && p->started <= c->now ? p->started : unknown);
 	}
 	return RF_MAX(since, 1);
 }
@@ -387,7 +387,7 @@ static void mend(struct rf_core *c, struct co_group *g, const struct roll *r)
 	if (r->bound == 0) {
 		g->broken_ms = 0;
 	} else {
-		g->broken_ms = g->broken_ms != 0 ? g->broken_ms : broken_since(c, r);
+		g->broken_ms = broken_since(c, g, r);
 		due = g->broken_ms + c->config.gang_window_ms;
 	}
 	g->mending = c->now >= due && !g->tried && g->work != NULL;

@@ -308,8 +308,10 @@ static void leave_seats(struct rf_core *c, struct co_work *w)
 {
 	uint64_t freed = c->freed, ticks = c->ticks;
 
+	c->leaving = true;
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next)
 		co_seat(c, p, NULL);
+	c->leaving = false;
 	c->freed = freed;
 	c->ticks = ticks;
 }

@@ -421,6 +421,7 @@ struct rf_core {
 	uint64_t usual_seen;	     /* reshaped, at its last step */
 	uint8_t usual_walk;	     /* 0: none; 1: weighs; 2: tells the fleet */
 
+	bool leaving; /* seats that were tried only: nothing is free by that which was not before */
 	bool refits; /* some node is to be told to the fleet again (co_refit) */
 	/* Marked, to be settled. */
 	RF_VEC(struct co_pod *) dirty;

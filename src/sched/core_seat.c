@@ -26,7 +26,8 @@ static void give(struct rf_core *c, struct co_node *n, uint64_t hold, bool wake)
 	co_held(c, n, -1);
 	for (size_t i = 0; n->handle != RF_FLEET_NONE && i < many; i++)
 		rf_fleet_scrubbed(c->fleet, n->handle, cards[i], 0xff);
-	for (struct co_claim *k = n->claims_here; wake && many > 0 && n->n_unplaced > 0 && k != NULL; k = k->node_next) {
+	for (struct co_claim *k = n->claims_here; wake && !c->leaving && many > 0 && n->n_unplaced > 0 && k != NULL;
+	     k = k->node_next) {
 		if (k->placed)
 			continue;
 		k->retry = true; /* perhaps this was in its way */

@@ -346,6 +346,7 @@ static void put_cards(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 	n->levels = rf_realloc(n->levels, RF_MAX(has, 1) * sizeof(*n->levels));
 	n->models = 0;
 	n->n_cards = (uint8_t)has;
+	n->n_present = 0;
 	for (size_t i = 0; i < has; i++) {
 		struct card *c = &n->cards[i];
 
@@ -355,6 +356,7 @@ static void put_cards(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 			c->there = false;
 		else if (c->there)
 			c->v = v->cards[i];
+		n->n_present += c->there && !c->v.absent;
 		if (c->there && !(n->models >> c->v.model & 1)) {
 			n->models |= (uint64_t)1 << c->v.model;
 			n->levels[n->n_levels++] = (struct levels){ .model = c->v.model };
@@ -604,7 +606,7 @@ void rf_fleet_usage(const struct rf_fleet *f, struct rf_fleet_usage *ret)
 		for (unsigned k = 0; k < n->n_cards; k++) {
 			const struct card *c = &n->cards[k];
 
-			ret->cards += c->there;
+			ret->cards += c->there && !c->v.absent;
 			ret->healthy += c->there && c->v.healthy;
 			ret->milli += granted(c);
 			ret->free_cards += c->there && c->v.healthy && fl_untouched(&c->load);

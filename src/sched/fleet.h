@@ -52,6 +52,7 @@ struct rf_fleet_card {
 	uint8_t island; /* of cards joined by NVLink; RF_FLEET_ISLANDS and above: nobody knows to which */
 	uint8_t numa;	/* RF_FLEET_NUMA_UNKNOWN: nobody knows */
 	bool healthy;
+	bool absent; /* not there any more: it counts for nothing but what is held of it */
 	bool sliced; /* in MIG mode, and stays so: slices only */
 	bool fixed;  /* not in MIG mode, and stays so: no slices. Neither: a free card may become either */
 };

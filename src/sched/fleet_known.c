@@ -97,7 +97,7 @@ static void look_at_cards(struct rf_fleet *f, uint32_t node, const struct rf_fle
 static const struct cards *like_twin(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask, bool decide)
 {
 	struct known *k = f->known;
-	uint64_t sign = fl_mix(fl_sign(&f->nodes.at[node]), decide) | 1;
+	uint64_t sign = fl_mix(fl_sign(f, node), decide) | 1;
 	size_t at = (sign >> 1) % TWINS;
 
 	/* Who is on which card the sign does not say. */

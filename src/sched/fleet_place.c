@@ -491,7 +491,7 @@ static uint64_t sign_card(uint64_t h, const struct card *c)
 	memcpy(&profiles, l->of_profile, sizeof(profiles));
 	h = fl_mix(h, (uint64_t)c->v.memory);
 	h = fl_mix(h, (uint64_t)c->v.model << 32 | (uint64_t)c->v.island << 24 | (uint64_t)c->v.numa << 16 |
-			      (uint64_t)c->there << 4 | (uint64_t)c->v.healthy << 3 | (uint64_t)c->v.sliced << 2 |
+			      (uint64_t)c->v.absent << 5 | (uint64_t)c->there << 4 | (uint64_t)c->v.healthy << 3 | (uint64_t)c->v.sliced << 2 |
 			      (uint64_t)c->v.fixed << 1 | c->dirty);
 	h = fl_mix(h, (uint64_t)l->bytes);
 	h = fl_mix(h, (uint64_t)(uint32_t)l->milli << 32 | (uint64_t)l->n_whole << 16 | l->n_share);

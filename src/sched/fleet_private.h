@@ -81,6 +81,7 @@ struct node {
 	bool known, there, cordoned, dirty; /* not known: an unused handle */
 	uint16_t kept;
 	uint8_t n_cards; /* those that are gone but held are among them */
+	uint8_t n_present; /* and here not */
 	uint8_t n_levels;
 	bool pooled;
 	uint8_t policy; /* of its pool */
@@ -325,10 +326,10 @@ static inline bool fl_untouched(const struct load *l)
 {
 	return l->n_whole == 0 && l->n_share == 0 && l->n_slice == 0;
 }
-/* Does who comes onto it touch it first? In MIG mode it is for slices only, and nobody's to leave. */
+/* Does who comes onto it touch it first? In MIG mode it is for slices only, and nobody's to leave; nor is one that is not there. */
 static inline bool fl_opens(const struct card *c, const struct load *l)
 {
-	return fl_untouched(l) && !c->v.sliced;
+	return fl_untouched(l) && !c->v.sliced && !c->v.absent;
 }
 /* So many cards the request may touch first; no more than it has parts. */
 unsigned fl_may_open(const struct rf_fleet *f, const struct rf_fleet_ask *ask);

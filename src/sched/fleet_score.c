@@ -137,8 +137,8 @@ static int64_t score_frag(struct rf_fleet *f, struct node *n, const struct rf_fl
 		total += t[i].rest->free - n->cards[t[i].card].rest.free;
 	}
 	score += fragments_after(f, n, t, n_t, total, cpu, mib) - n->frag;
-	if (n->n_cards > 0)
-		score += (int64_t)n->total * ROOM_WEIGHT / n->n_cards;
+	if (n->n_present > 0)
+		score += (int64_t)n->total * ROOM_WEIGHT / n->n_present;
 	return score + (n->cpu > 0 ? cpu * 1000 / n->cpu : 0);
 }
 
@@ -169,7 +169,7 @@ static int64_t score_pack(const struct node *n, const struct rf_fleet_ask *ask, 
 			  size_t n_t)
 {
 	struct sums s = sum_up(n, ask, t, n_t);
-	int64_t opened = ask->n_parts > 0 ? s.opened : n->n_cards;
+	int64_t opened = ask->n_parts > 0 ? s.opened : n->n_present;
 
 	return (((opened << 8 | s.left_free) << 17 | s.room) << 11) + s.cpu;
 }
@@ -179,7 +179,7 @@ static int64_t score_spread(const struct node *n, const struct rf_fleet_ask *ask
 			    size_t n_t)
 {
 	struct sums s = sum_up(n, ask, t, n_t);
-	int64_t free = ask->n_parts > 0 ? s.left_free + s.opened : RF_FLEET_CARDS_MAX - n->n_cards;
+	int64_t free = ask->n_parts > 0 ? s.left_free + s.opened : RF_FLEET_CARDS_MAX - n->n_present;
 
 	return -(((free << 8 | s.opened) << 17 | s.room) << 11) - s.cpu;
 }
@@ -206,7 +206,7 @@ int64_t fl_score(struct rf_fleet *f, struct node *n, const struct rf_fleet_ask *
 	enum rf_fleet_policy policy = fl_policy(n, ask);
 	int64_t score = score_by(f, n, ask, t, n_t, policy) + policy * BEFORE;
 
-	return score + (ask->n_parts == 0 && n->n_cards > 0 && policy != RF_FLEET_FIRST ? OFF_CARDS : 0);
+	return score + (ask->n_parts == 0 && n->n_present > 0 && policy != RF_FLEET_FIRST ? OFF_CARDS : 0);
 }
 
 /* --- who usually asks ------------------------------------------------------------------------- */

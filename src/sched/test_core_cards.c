@@ -257,6 +257,28 @@ static void shares_on_a_card_that_vanishes(void **state)
 	}
 }
 
+/* A card that is not there is none that could be left untouched for those who do not lend theirs. */
+static void a_card_that_vanishes_is_not_left_for_others(void **state)
+{
+	struct rf_sched_quota quota = { RF_LIT("cards"), 2, -1, 0, -1 };
+	struct rf_sched_queue q = { .name = RF_LIT("a"), .tenant = RF_LIT("a"), .weight = 1, .quotas = &quota, .n_quotas = 1 };
+	struct rf_err err = RF_ERR_INIT;
+	struct small w;
+
+	(void)state;
+	begin_with_cards(&w, 3);
+	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
+	cards(&w, "n0", 3, 0);
+	put_share(&w, "p", "b", 10 * GI);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_has(why(&w, "p"), "who do not lend them");
+	cards(&w, "n0", 7, 0);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_BIND, "p"));
+	end(&w);
+}
+
 /* --- another card in its place ----------------------------------------------------------------- */
 
 static void another_model_in_its_place(void **state)
@@ -283,6 +305,32 @@ static void another_model_in_its_place(void **state)
 	assert_non_null(of(&w, RF_CORE_BIND, "q"));
 	assert_int_equal(used(&w, "a", "cards"), 0);
 	assert_int_equal(used(&w, "b", "cards/a100"), 1);
+	end(&w);
+}
+
+/* A node goes, and with it what it said of its cards: nobody looks at it any more, whoever plans or moves. */
+static void a_node_goes_with_its_cards(void **state)
+{
+	struct rf_core_move *m = NULL;
+	struct small w;
+
+	(void)state;
+	begin_with_cards(&w, 2);
+	node(&w, "n1", 2, "z", "r");
+	put_share(&w, "p", "a", 10 * GI);
+	decide(&w);
+	carry_shares(&w, 10 * GI);
+	for (size_t i = 0; i < 2; i++) {
+		const char *name = name_of(&w, "n", i);
+
+		if (rf_str_is(w.d[0].node, name))
+			continue;
+		rf_core_del_node(w.c, rf_str(name));
+		rf_core_put_devices(w.c, rf_str(name), NULL, 0);
+	}
+	decide(&w);
+	assert_int_equal(rf_core_defragment(w.c, w.now, 8, &w.a, &m), 0);
+	assert_int_equal(capacity(&w, "cards"), 2);
 	end(&w);
 }
 
@@ -335,8 +383,10 @@ int main(void)
 		cmocka_unit_test(a_card_that_comes_back_after_a_restart),
 		cmocka_unit_test(a_card_that_nobody_knows_is_given_back),
 		cmocka_unit_test(shares_on_a_card_that_vanishes),
+		cmocka_unit_test(a_card_that_vanishes_is_not_left_for_others),
 		cmocka_unit_test(another_model_in_its_place),
 		cmocka_unit_test(a_gang_of_which_a_card_vanishes),
+		cmocka_unit_test(a_node_goes_with_its_cards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

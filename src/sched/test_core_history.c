@@ -99,7 +99,7 @@ static bool calm_down(struct world *w)
 	return broke(w, "I13 no rest after %d turns", CALM_TURNS);
 }
 
-/* What is on a node that is gone, or in a queue that is, can be known better by who was there when it went. */
+/* What is on a node or a card that is gone, or in a queue that is, can be known better by who was there when it went. */
 static bool is_lost(const struct world *w)
 {
 	for (int i = 0; i < PODS; i++) {
@@ -110,6 +110,10 @@ static bool is_lost(const struct world *w)
 			continue;
 		if (!w->nodes[at].exists || (space_tenant(p->space) != NOBODY && ref_leaf(w, p) == NOBODY))
 			return true;
+		for (int k = 0; k < p->place.n; k++) {
+			if (ref_holds(p) && card_away(w, &w->nodes[p->place.node].cards[p->place.held[k].card]))
+				return true;
+		}
 	}
 	return false;
 }

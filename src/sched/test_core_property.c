@@ -191,6 +191,9 @@ static void test_once_broken(void **state)
 		888000000112,	    /* I10: one that was told to go and ended well was not counted as one that did */
 		870000000163,	    /* I10: one was bound when none of its gang was left, before that was settled */
 		31000004685,	    /* I10: one of a gang that goes was refused and with another was enough, which failed before the others were gone */
+		31000005635,	    /* I14: the time to complete half a gang was counted from before the last of it was bound */
+		8796100000621,	    /* a node was gone with its cards, and looked at when moves were planned */
+		8796100000167,	    /* I13: what was tried in vain beside a card that is away woke its holder, and that who had tried */
 		1099600001644,	    /* I17: the check counted cards on an island that somebody shares with nobody */
 	};
 	static struct event e[WORLD_EVENTS];
@@ -202,6 +205,18 @@ static void test_once_broken(void **state)
 		if (!history_run(seeds[i], e, WORLD_EVENTS, false, NULL, NULL, why, sizeof(why)))
 			fail_msg("RF_SEED=%" PRIu64 " RF_EVENTS=1: %s", seeds[i], why);
 	}
+}
+
+/* Where cards vanish from nodes that stay, and come back. */
+static void test_vanish_histories(void **state)
+{
+	struct counts n = live_through(VANISH_SEEDS + seed_given() % SCARCE_SEEDS, EVENTS_DEFAULT / 10);
+
+	(void)state;
+	assert_true(n.binds > n.events / 100);
+	assert_true(n.wholes > n.events / 300);
+	assert_true(n.releases > 0);
+	assert_true(n.restarts > n.events / 2000);
 }
 
 /* I16: another process hashes with another key. To be run before this one draws its own. */
@@ -791,6 +806,7 @@ int main(void)
 		cmocka_unit_test(test_histories),
 		cmocka_unit_test(test_scarce_histories),
 		cmocka_unit_test(test_mixed_histories),
+		cmocka_unit_test(test_vanish_histories),
 	};
 	const struct CMUnitTest only[] = { cmocka_unit_test(test_histories) };
 

@@ -447,7 +447,8 @@ static int64_t asks_at(const struct pod *p, enum res r, const struct world *w, c
 		return n;
 	n = 0; /* a card counts for its model, whatever was asked, and for all of them where nobody knows it any more */
 	for (int i = 0; i < at->n; i++)
-		n += at->held[i].whole && (w->nodes[at->node].forgotten || w->nodes[at->node].cards[at->held[i].card].model == (r == R_A100));
+		n += at->held[i].whole && (w->nodes[at->node].forgotten || w->nodes[at->node].cards[at->held[i].card].forgotten ||
+					   w->nodes[at->node].cards[at->held[i].card].model == (r == R_A100));
 	return n;
 }
 
@@ -550,7 +551,7 @@ static int64_t known_of(const struct load *l, enum res r)
 	return l->of[r - R_MIG1];
 }
 
-/* What there is of it: every card of every node, and those of nodes that are gone while somebody holds them. */
+/* What there is of it: every card of every node, and those that are gone, or whose nodes are, while somebody holds them. */
 static int64_t capacity_of(const struct world *w, enum res r)
 {
 	int64_t sum = 0;
@@ -564,9 +565,9 @@ static int64_t capacity_of(const struct world *w, enum res r)
 		for (int k = 0; k < w->nodes[n].n_cards; k++) {
 			const struct card *c = &w->nodes[n].cards[k];
 
-			if (!w->nodes[n].exists && loads[k].whole + loads[k].share + loads[k].slice == 0)
+			if ((!w->nodes[n].exists || card_away(w, c)) && loads[k].whole + loads[k].share + loads[k].slice == 0)
 				continue;
-			if (w->nodes[n].forgotten)
+			if (w->nodes[n].forgotten || c->forgotten)
 				sum += known_of(&loads[k], r);
 			else if (r >= R_MIG1 && r <= R_MIG7)
 				sum += c->fixed ? 0 : geometry[r - R_MIG1].max;
@@ -701,7 +702,8 @@ static bool lent(struct world *w, const struct pod *p, const struct place *at)
 
 		(void)node_loads(w, n, NULL, loads);
 		for (int k = 0; w->nodes[n].exists && k < w->nodes[n].n_cards; k++) {
-			bool used = false, free = !w->nodes[n].cards[k].sliced && loads[k].whole + loads[k].share + loads[k].slice == 0;
+			bool used = false, free = !w->nodes[n].cards[k].sliced && !card_away(w, &w->nodes[n].cards[k]) &&
+						  loads[k].whole + loads[k].share + loads[k].slice == 0;
 
 			for (int i = 0; i < at->n; i++)
 				used |= at->node == n && at->held[i].card == k;

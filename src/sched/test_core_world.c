@@ -66,6 +66,11 @@ int64_t card_memory(const struct card *c)
 	return 80 * GI - (c->model == 1); /* a byte less: what adds up to 80 GiB does not fit */
 }
 
+bool card_away(const struct world *w, const struct card *c)
+{
+	return w->vanish && c->broken;
+}
+
 bool broke(struct world *w, const char *fmt, ...)
 {
 	va_list ap;
@@ -87,6 +92,7 @@ static void tell_node(struct rf_core *c, const struct world *w, int i)
 	struct rf_sched_taint taint = { RF_LIT("dedicated"), RF_LIT("ml"), RF_LIT("NoSchedule") };
 	struct rf_sched_amount rdma = { RF_LIT("rdma/hca"), n->rdma };
 	struct rf_sched_device d[CARDS];
+	size_t told = 0;
 	struct rf_sched_pair labels[] = { { RF_LIT("zone"), rf_str(zones[n->zone]) },
 					  { RF_LIT("disk"), rf_str(disks[n->disk]) },
 					  { RF_LIT("kubernetes.io/hostname"), { name, 0 } },
@@ -111,7 +117,9 @@ static void tell_node(struct rf_core *c, const struct world *w, int i)
 	labels[3].value = rf_str(gen);
 	for (int k = 0; k < n->n_cards; k++) {
 		snprintf(device[k], sizeof(device[k]), "gpu-%d", k);
-		d[k] = (struct rf_sched_device){ .name = rf_str(device[k]),
+		if (card_away(w, &n->cards[k]))
+			continue;
+		d[told++] = (struct rf_sched_device){ .name = rf_str(device[k]),
 						 .model = rf_str(models[n->cards[k].model]),
 						 .fault = rf_str(n->cards[k].broken ? "Xid 79" : ""),
 						 .memory = card_memory(&n->cards[k]),
@@ -122,7 +130,7 @@ static void tell_node(struct rf_core *c, const struct world *w, int i)
 						 .fixed = n->cards[k].fixed };
 	}
 	rf_core_put_node(c, &v);
-	rf_core_put_devices(c, v.name, d, (size_t)n->n_cards);
+	rf_core_put_devices(c, v.name, d, told);
 }
 
 static void tell_tenant(struct rf_core *c, const struct world *w, int i)
@@ -399,6 +407,8 @@ void world_tell_node(struct world *w, int i)
 	    n->n_cards > 0 && n->cards[0].broken ? " 0 broken" : "", n->n_cards > 1 && n->cards[1].broken ? " 1 broken" : "",
 	    n->n_cards > 2 && n->cards[2].broken ? " 2 broken" : "", n->n_cards > 3 && n->cards[3].broken ? " 3 broken" : "");
 	snprintf(name, sizeof(name), "node-%d", i);
+	for (int k = 0; k < n->n_cards && n->exists; k++)
+		n->cards[k].forgotten = card_away(w, &n->cards[k]) && (n->cards[k].forgotten || n->forgotten);
 	n->forgotten = n->forgotten && !n->exists;
 	if (n->exists)
 		BOTH(w, tell_node, w, i);
@@ -659,6 +669,8 @@ bool world_crash(struct world *w, uint64_t seed)
 	for (int i = 0; i < NODES; i++) {
 		w->nodes[i].rack = w->nodes[i].exists ? w->nodes[i].rack : 0;
 		w->nodes[i].forgotten = !w->nodes[i].exists;
+		for (int k = 0; k < w->nodes[i].n_cards; k++)
+			w->nodes[i].cards[k].forgotten = card_away(w, &w->nodes[i].cards[k]);
 	}
 	for (int i = 0; i < TENANTS; i++)
 		w->tenants[i].isolation = w->tenants[i].exists ? w->tenants[i].isolation : RF_ISOLATION_NODE;
@@ -785,11 +797,13 @@ void world_start(struct world *w, uint64_t seed, bool loud)
 	w->late_binds = seed % 8 == 7;
 	w->patience = seed % 8 == 3;
 	w->scarce = seed >= SCARCE_SEEDS && seed < MIXED_SEEDS;
-	w->mixed = seed >= MIXED_SEEDS;
+	w->mixed = seed >= MIXED_SEEDS && seed < VANISH_SEEDS;
+	w->vanish = seed >= VANISH_SEEDS && !w->grouped;
 	w->lazy = rf_prng_below(&w->rng, 2) != 0;
 	w->remake = rf_prng_below(&w->rng, 2) != 0;
 	w->core = rf_core_new(&w->config);
-	w->twin = seed % 8 == 0 ? rf_core_new(&w->config) : NULL;
+	/* of a card that is away a restart knows what claims say, in the order in which they are told */
+	w->twin = seed % 8 == 0 && !w->vanish ? rf_core_new(&w->config) : NULL;
 	for (int i = 0; i < BUDGETS; i++)
 		w->budgets[i] = -1;
 	for (int i = 0; i < PODS; i++)

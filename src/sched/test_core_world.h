@@ -40,6 +40,7 @@ extern const char *const res_names[RES];
 struct card {
 	bool broken, sliced, fixed;
 	bool hidden; /* it does not say where it is */
+	bool forgotten; /* it is away, and nobody who knew it is there any more */
 	int model, island, numa;
 };
 
@@ -145,7 +146,8 @@ struct counts {
 };
 
 #define SCARCE_SEEDS (UINT64_C(1) << 40) /* from here on worlds are scarce, */
-#define MIXED_SEEDS (2 * SCARCE_SEEDS)	  /* and from here on not scarce, but mixed */
+#define MIXED_SEEDS (2 * SCARCE_SEEDS)	  /* and from here on not scarce, but mixed, */
+#define VANISH_SEEDS (8 * SCARCE_SEEDS)	  /* and from here on neither, but cards that break vanish */
 
 struct world {
 	struct rf_core *core, *twin; /* the twin is told the same: it must decide the same */
@@ -162,6 +164,7 @@ struct world {
 	bool patience; /* for some pods nobody is evicted */
 	bool scarce; /* nodes have little CPU and memory */
 	bool mixed;  /* some nodes have cards of two models */
+	bool vanish; /* a card that breaks is not told of any more */
 	bool grouped; /* there are cards that do not say where they are, and tenants that share no NUMA node or no island */
 	struct node nodes[NODES];
 	int pools[POOLS]; /* enum rf_sched_placement, one more; 0: there is none */
@@ -252,6 +255,7 @@ extern const char *const queue_names[QUEUES];
 extern const char *const zones[2];
 extern const char *const profile_names[PROFILES];
 struct pod *world_find(struct world *w, struct rf_str uid);
+bool card_away(const struct world *w, const struct card *c);
 int64_t card_memory(const struct card *c);
 
 /* Inside the world. */
