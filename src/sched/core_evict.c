@@ -138,6 +138,18 @@ static bool is_coming(const struct co_group *g)
 	return coming;
 }
 
+/* On a card that is not there any more: that comes back to nobody with it. */
+static bool is_on_gone_card(const struct co_pod *p)
+{
+	const struct co_claim *k = p->held_for;
+
+	for (size_t i = 0; k != NULL && i < k->n; i++) {
+		if (k->grants[i].slot >= k->node->n_slots || !k->node->slots[k->grants[i].slot].there)
+			return true;
+	}
+	return false;
+}
+
 static size_t members_of(void *ctx, const struct rf_workload *rw, const struct rf_evict_member **ret)
 {
 	struct rf_core *c = ctx;
@@ -158,7 +170,7 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 	}
 	stays = w->group != NULL && is_coming(w->group);
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
-		/* not yet bound: it cannot be evicted; nor where no node ends it, and its cards are gone with it; nor for another
+		/* not yet bound: it cannot be evicted; nor where no node ends it, and its cards are gone with it, or where they are gone already; nor for another
 		 * of its own gang */
 		bool bound = p->hold != 0 && p->state == CO_BOUND && p->seat->there;
 		bool own = p->group != NULL && p->group == c->planning_of;
@@ -166,7 +178,7 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 		if (!bound && p->state == CO_BOUND && co_leaves(p)) /* its node is gone: nobody knows when */
 			rf_vec_push(&c->members, ((struct rf_evict_member){ .leaving = true }));
 		else
-			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound || own }));
+			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound || own || is_on_gone_card(p) }));
 	}
 	for (size_t i = 0; i < c->members.n / 2; i++) { /* those that matter least first */
 		struct rf_evict_member m = c->members.at[i];

@@ -193,6 +193,7 @@ static void test_once_broken(void **state)
 		31000004685,	    /* I10: one of a gang that goes was refused and with another was enough, which failed before the others were gone */
 		31000005635,	    /* I14: the time to complete half a gang was counted from before the last of it was bound */
 		8796100000621,	    /* a node was gone with its cards, and looked at when moves were planned */
+		8796100002318,	    /* I11: one was evicted from a card that was gone, and that card with it */
 		8796100000167,	    /* I13: what was tried in vain beside a card that is away woke its holder, and that who had tried */
 		1099600001644,	    /* I17: the check counted cards on an island that somebody shares with nobody */
 	};
