@@ -13,12 +13,12 @@ tenant() { # NAME QUOTA GUARANTEED
 		  queue: {guaranteed: {gpus: $3}}
 	YAML
 }
-group() { # NAMESPACE NAME MIN
+group() { # NAMESPACE NAME MIN [QUEUE]
 	kubectl apply -f - <<-YAML
 		apiVersion: ringfence.io/v1alpha1
 		kind: PodGroup
 		metadata: {name: $2, namespace: $1}
-		spec: {minMember: $3}
+		spec: {minMember: $3${4:+, queue: $4}}
 	YAML
 }
 pod() { # NAMESPACE NAME GROUP SECONDS
@@ -43,6 +43,8 @@ says "a tenant may make gangs" yes kubectl -n red auth can-i create podgroups.ri
 says "and not say that they started" no kubectl -n red auth can-i patch podgroups.ringfence.io --subresource=status --as=system:serviceaccount:red:ringfence-owner
 says "nor change a queue" no kubectl auth can-i update queues.ringfence.io --as=system:serviceaccount:red:ringfence-owner
 refuses "a gang of nobody is refused" minMember group red nobody 0
+refuses "so is one in a queue of somebody else" 'tenant red has no queue "blue"' group red theirs 1 blue
+refuses "in the words for one that is not there" 'tenant red has no queue "nosuch"' group red theirs 1 nosuch
 
 # all or nothing
 check "a gang of three is made" group red train 3

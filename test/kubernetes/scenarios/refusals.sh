@@ -20,6 +20,9 @@ refuses "a pod that names its node" "spec.nodeName" kubectl --as=system:servicea
 refuses "a pod that wants another scheduler" "placed by ringfence" apply pair-b other $one true ',"schedulerName":"volcano"'
 refuses "a share for a tenant that shares nothing" "isolation" apply pair-b share ringfence.io/gpu-memory=1Gi true
 refuses "a misspelt resource" "there is no such resource" apply pair-b typo ringfence.io/gpus=1 true
+group() { kubectl apply -f - <<<"{\"apiVersion\":\"ringfence.io/v1alpha1\",\"kind\":\"PodGroup\",\"metadata\":{\"name\":\"gang\",\"namespace\":\"pair-b\"},\"spec\":{\"minMember\":1,\"queue\":\"$1\"}}"; }
+refuses "a gang in a queue of nobody it knows" 'tenant pair has no queue "elsewhere"' group elsewhere
+check "and not one in its own" group pair
 check "the first one runs" eventually 40 phase_is pair-a first Running
 
 # ringfence is down
