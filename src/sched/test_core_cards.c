@@ -2,11 +2,6 @@
  * nobody else, what is free is offered, and who waits hears why. */
 #include "sched/test_core_small.h"
 
-static int64_t capacity(struct small *w, const char *resource)
-{
-	return view(w, NULL, resource).limit;
-}
-
 static void begin_with_cards(struct small *w, size_t n)
 {
 	begin(w);
@@ -58,11 +53,11 @@ static void lose_a_held_card(bool away)
 
 	begin_with_cards(&w, 2);
 	put_pod(&w, "p", "a", 1);
-	decide(&w);
+	decide_audited(&w);
 	lost = 1U << card_of(&w, "p");
 	carry(&w, 1, NULL);
 	cards(&w, "n0", away ? 3 & ~lost : 3, lost);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(w.n, 0); /* who ends it is the node's matter */
 	assert_int_equal(used(&w, "a", "cards"), 1);
 	assert_int_equal(used(&w, "a", "cards/h100"), 1);
@@ -70,28 +65,28 @@ static void lose_a_held_card(bool away)
 	assert_int_equal(free_cards(&w), 1);
 	/* only the other card is to be had, once */
 	put_pod(&w, "q", "b", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_true(1U << card_of(&w, "q") != lost);
 	carry(&w, 1, NULL);
 	put_pod(&w, "r", "b", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_WAIT, "r"));
 	/* it comes back while it is held: it is still held */
 	cards(&w, "n0", 3, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_int_equal(free_cards(&w), 0);
 	cards(&w, "n0", away ? 3 & ~lost : 3, lost);
 	/* and once it is given back, gone or broken as it is, it is nobody's */
 	gone(&w, "p", "a");
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_int_equal(used(&w, "a", "cards"), 0);
 	assert_int_equal(capacity(&w, "cards"), away ? 1 : 2);
 	assert_int_equal(capacity(&w, "cards/h100"), away ? 1 : 2);
 	assert_has(why(&w, "r"), away ? "the cluster has 0 left" : "1 whose cards are out of service");
 	cards(&w, "n0", 3, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_true(1U << card_of(&w, "r") == lost);
 	assert_int_equal(capacity(&w, "cards"), 2);
 	end(&w);
@@ -119,20 +114,20 @@ static void a_promised_card_that_vanishes(void **state)
 
 		begin_with_cards(&w, 2);
 		put_pod(&w, "p", "a", 1);
-		decide(&w);
+		decide_audited(&w);
 		lost = 1U << card_of(&w, "p");
 		put_claim(&w, of(&w, RF_CORE_BIND, "p"));
 		cards(&w, "n0", away ? 3 & ~lost : 3, lost);
-		decide(&w);
+		decide_audited(&w);
 		assert_int_equal(w.n, 0); /* the binding is on its way */
 		rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p"), RF_LIT("refused"), w.now);
 		w.now += 10000;
-		decide(&w);
+		decide_audited(&w);
 		assert_non_null(of(&w, RF_CORE_RELEASE, "p"));
 		assert_int_equal(used(&w, "a", "cards"), 1);
 		rf_core_del_claim(w.c, RF_LIT("a"), claim_name(&w, RF_LIT("p")), w.now);
 		w.now += 10000;
-		decide(&w);
+		decide_audited(&w);
 		assert_true(1U << card_of(&w, "p") != lost);
 		assert_int_equal(used(&w, "a", "cards"), 1);
 		end(&w);
@@ -148,22 +143,22 @@ static void a_decided_card_that_vanishes(void **state)
 	(void)state;
 	begin_with_cards(&w, 3);
 	put_pod(&w, "p", "a", 1);
-	decide(&w);
+	decide_audited(&w);
 	lost = 1U << card_of(&w, "p");
 	cards(&w, "n0", 7 & ~lost, 0);
 	put_pod(&w, "q", "b", 2);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(used(&w, "a", "cards"), 1);
 	assert_non_null(of(&w, RF_CORE_BIND, "q"));
 	carry(&w, 2, NULL);
 	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("p"), RF_LIT("no such device"), w.now);
 	w.now += 10000;
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_int_equal(used(&w, "a", "cards"), 0);
 	assert_int_equal(capacity(&w, "cards"), 2);
 	cards(&w, "n0", 7, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_true(1U << card_of(&w, "p") == lost);
 	end(&w);
 }
@@ -185,16 +180,16 @@ static void a_card_that_comes_back_after_a_restart(void **state)
 	p.started_ms = w.now;
 	rf_core_put_pod(w.c, &p, w.now);
 	put_pod(&w, "q", "b", 2);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(used(&w, "a", "cards"), 1);
 	assert_int_equal(capacity(&w, "cards"), 2);
 	cards(&w, "n0", 3, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0); /* one of the two is held */
 	assert_int_equal(used(&w, "a", "cards/h100"), 1);
 	assert_int_equal(free_cards(&w), 1);
 	gone(&w, "p", "a");
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "q"));
 	end(&w);
 }
@@ -216,11 +211,11 @@ static void a_card_that_nobody_knows_is_given_back(void **state)
 	cards(&w, "n0", 6, 0);
 	put_claim(&w, &d); /* its pod is gone already */
 	put_pod(&w, "q", "a", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_int_equal(used(&w, "a", "cards/h100"), 1);
 	gone(&w, "p", "a");
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "q"));
 	end(&w);
 }
@@ -236,21 +231,21 @@ static void shares_on_a_card_that_vanishes(void **state)
 		begin_with_cards(&w, 1);
 		put_share(&w, "p", "a", 30 * GI);
 		put_share(&w, "q", "a", 30 * GI);
-		decide(&w);
+		decide_audited(&w);
 		assert_int_equal(count(&w, RF_CORE_BIND), 2);
 		carry_shares(&w, 30 * GI);
 		cards(&w, "n0", away ? 0 : 1, 1);
 		put_share(&w, "r", "a", 20 * GI); /* there would be room */
-		decide(&w);
+		decide_audited(&w);
 		assert_non_null(of(&w, RF_CORE_WAIT, "r"));
 		assert_int_equal(used(&w, "a", "share-bytes"), 60 * GI);
 		assert_int_equal(capacity(&w, "share-bytes"), 80 * GI);
 		gone(&w, "p", "a");
-		decide(&w);
+		decide_audited(&w);
 		assert_int_equal(count(&w, RF_CORE_BIND), 0);
 		cards(&w, "n0", 1, 0);
 		put_share(&w, "s", "a", 60 * GI);
-		decide(&w); /* 30 of 80 are held */
+		decide_audited(&w); /* 30 of 80 are held */
 		assert_non_null(of(&w, RF_CORE_BIND, "r"));
 		assert_non_null(of(&w, RF_CORE_WAIT, "s"));
 		end(&w);
@@ -270,11 +265,11 @@ static void a_card_that_vanishes_is_not_left_for_others(void **state)
 	assert_int_equal(rf_core_put_queue(w.c, &q, w.now, &err), 0);
 	cards(&w, "n0", 3, 0);
 	put_share(&w, "p", "b", 10 * GI);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_has(why(&w, "p"), "who do not lend them");
 	cards(&w, "n0", 7, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "p"));
 	end(&w);
 }
@@ -290,18 +285,18 @@ static void another_model_in_its_place(void **state)
 	(void)state;
 	begin_with_cards(&w, 1);
 	put_pod(&w, "p", "a", 1);
-	decide(&w);
+	decide_audited(&w);
 	carry(&w, 1, NULL);
 	rf_core_put_devices(w.c, RF_LIT("n0"), &d, 1);
 	put_pod(&w, "q", "b", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_int_equal(used(&w, "a", "cards"), 1);
 	assert_int_equal(used(&w, "a", "cards/a100"), 1);
 	assert_int_equal(used(&w, "a", "cards/h100"), 0);
 	assert_int_equal(capacity(&w, "cards"), 1);
 	gone(&w, "p", "a");
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "q"));
 	assert_int_equal(used(&w, "a", "cards"), 0);
 	assert_int_equal(used(&w, "b", "cards/a100"), 1);
@@ -318,7 +313,7 @@ static void a_node_goes_with_its_cards(void **state)
 	begin_with_cards(&w, 2);
 	node(&w, "n1", 2, "z", "r");
 	put_share(&w, "p", "a", 10 * GI);
-	decide(&w);
+	decide_audited(&w);
 	carry_shares(&w, 10 * GI);
 	for (size_t i = 0; i < 2; i++) {
 		const char *name = name_of(&w, "n", i);
@@ -328,7 +323,7 @@ static void a_node_goes_with_its_cards(void **state)
 		rf_core_del_node(w.c, rf_str(name));
 		rf_core_put_devices(w.c, rf_str(name), NULL, 0);
 	}
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(rf_core_defragment(w.c, w.now, 8, &w.a, &m), 0);
 	assert_int_equal(capacity(&w, "cards"), 2);
 	end(&w);
@@ -347,28 +342,28 @@ static void a_gang_of_which_a_card_vanishes(void **state)
 	group(&w, "a", "g", 2, "");
 	member(&w, "g0", "a", "g", 1);
 	member(&w, "g1", "a", "g", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	lost = 1U << card_of(&w, "g0");
 	put_claim(&w, &w.d[0]);
 	put_claim(&w, &w.d[1]);
 	cards(&w, "n0", 3 & ~lost, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(w.n, 0);
 	rf_core_failed(w.c, RF_CORE_BIND, RF_LIT("g0"), RF_LIT("refused"), w.now);
 	w.now += 10000;
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	assert_non_null(of(&w, RF_CORE_RELEASE, "g0"));
 	assert_non_null(of(&w, RF_CORE_RELEASE, "g1")); /* no half gang keeps a card */
 	rf_core_del_claim(w.c, RF_LIT("a"), claim_name(&w, RF_LIT("g0")), w.now);
 	rf_core_del_claim(w.c, RF_LIT("a"), claim_name(&w, RF_LIT("g1")), w.now);
 	w.now += 600000;
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(used(&w, "a", "cards"), 0);
 	assert_has(why(&w, "g0"), "2");
 	cards(&w, "n0", 3, 0);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	end(&w);
 }

@@ -23,7 +23,7 @@ static void a_refused_gang_rests_no_other_topology(void **state)
 		node(&w, "n1", 2, "z", "r1");
 		four_of(&w, "g", "rack"); /* no rack has four */
 		four_of(&w, "h", other[i]);
-		decide(&w);
+		decide_audited(&w);
 		assert_int_equal(count(&w, RF_CORE_BIND), 4);
 		assert_non_null(of(&w, RF_CORE_BIND, "h0"));
 		assert_non_null(of(&w, RF_CORE_WAIT, "g0"));
@@ -44,7 +44,7 @@ static void a_refused_gang_of_one_rests_nobody_alone(void **state)
 	member(&w, "g0", "a", "g", 1);
 	w.now += 1000;
 	put_pod(&w, "p", "a", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "p"));
 	assert_non_null(of(&w, RF_CORE_WAIT, "g0"));
 	end(&w);
@@ -62,19 +62,19 @@ static void who_comes_late_rests_no_other_zone(void **state)
 	group(&w, "a", "g", 2, "zone");
 	member(&w, "g0", "a", "g", 1);
 	member(&w, "g1", "a", "g", 1);
-	decide(&w);
+	decide_audited(&w);
 	carry(&w, 1, "g");
 	node(&w, "n1", 3, "z1", "r1");
 	group(&w, "a", "h", 2, "zone");
 	member(&w, "h0", "a", "h", 1);
 	member(&w, "h1", "a", "h", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	carry(&w, 1, "h");
 	member(&w, "g2", "a", "g", 1); /* its zone is full */
 	w.now += 1000;
 	member(&w, "h2", "a", "h", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_non_null(of(&w, RF_CORE_BIND, "h2"));
 	assert_non_null(of(&w, RF_CORE_WAIT, "g2"));
 	end(&w);
@@ -109,19 +109,19 @@ static void a_gang_grows_as_there_is_room(void **state)
 	tenant(&w, "a", 100, 1);
 	node(&w, "n0", 3, "z", "r");
 	gang_of(&w, "a", "g", 2, 0, 6);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 3);
 	carry(&w, 1, "g");
 	assert_true(rf_core_started(w.c, RF_LIT("a"), RF_LIT("g")));
 	w.now += 60000;
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 0);
 	node(&w, "n1", 2, "z", "r");
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	carry(&w, 1, "g");
 	node(&w, "n2", 2, "z", "r");
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 1);
 	assert_int_equal(used(&w, "a", "cards"), 6);
 	end(&w);
@@ -158,30 +158,30 @@ static void a_gang_shrinks_to_its_minimum_and_grows_again(void **state)
 	queue(&w, "b", 2, 1);
 	node(&w, "n0", 4, "z", "r");
 	gang_of(&w, "a", "g", 2, 0, 4);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 4);
 	carry(&w, 1, "g");
 	w.now += 60000;
 	for (size_t i = 0; i < 3; i++)
 		put_pod(&w, name_of(&w, "b", i), "b", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(let_go(&w, "a"), 2);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(bound_of(&w, "b", 0, 3), 2);
 	carry(&w, 1, NULL);
 	assert_int_equal(used(&w, "a", "cards"), 2);
 	assert_true(rf_core_started(w.c, RF_LIT("a"), RF_LIT("g")));
 	/* The third is more than b is guaranteed, and a has no more than it is: nobody goes for it. */
 	w.now += 60000;
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_EVICT), 0);
 	rf_core_del_pod(w.c, RF_LIT("b2"), w.now);
 	gang_of(&w, "a", "g", 2, 4, 6); /* in their stead */
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND) + count(&w, RF_CORE_EVICT), 0);
 	gone(&w, "b0", "b");
 	gone(&w, "b1", "b");
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(bound_of(&w, "g", 4, 6), 2);
 	end(&w);
 }
@@ -203,23 +203,23 @@ static void a_gang_shrinks_before_others_suffer(void **state)
 	node(&w, "n0", 5, "z", "r");
 	node(&w, "n1", 4, "z", "r");
 	gang_of(&w, "d", "whole", 3, 0, 3); /* guaranteed 1, and all of it or nothing */
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 3);
 	carry(&w, 1, "whole");
 	gang_of(&w, "c", "kept", 2, 0, 2); /* within its guarantee */
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 2);
 	carry(&w, 1, "kept");
 	gang_of(&w, "a", "g", 2, 0, 4); /* two above its minimum, and its guarantee */
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(count(&w, RF_CORE_BIND), 4);
 	carry(&w, 1, "g");
 	w.now += 60000;
 	put_pod(&w, "b0", "b", 1);
 	put_pod(&w, "b1", "b", 1);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(let_go(&w, "a"), 2);
-	decide(&w);
+	decide_audited(&w);
 	assert_int_equal(bound_of(&w, "b", 0, 2), 2);
 	carry(&w, 1, NULL);
 	assert_int_equal(used(&w, "a", "cards"), 2);

@@ -98,7 +98,7 @@ static void settle(struct days *d)
 			while (d->of[t].waiting < 2 * CARDS)
 				submit(d, t);
 		}
-		decide(&d->w);
+		decide_audited(&d->w);
 		waits = d->n;
 		for (size_t i = 0; i < d->w.n; i++) {
 			if (d->w.d[i].verdict == RF_CORE_BIND)

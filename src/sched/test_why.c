@@ -1,42 +1,9 @@
 /* Why a pod waits, or goes: each reason is true, with what is needed and what there is, and names nobody else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include "sched/test_core_story.h"
 
-#include <cmocka.h>
-
-#include "sched/core.h"
-
-#define GI (INT64_C(1) << 30)
 #define H100 "NVIDIA H100 80GB HBM3"
 #define A100 "NVIDIA A100-SXM4-80GB"
 #define RACK "topology.kubernetes.io/rack"
-
-struct world {
-	struct rf_core *c;
-	struct rf_arena a;
-	int64_t now, rv;
-	struct rf_core_decision *d; /* of the last call */
-	size_t n;
-};
-
-static void begin(struct world *w)
-{
-	struct rf_core_config config;
-
-	rf_core_config_default(&config);
-	*w = (struct world){ .now = 1000000, .c = rf_core_new(&config) };
-}
-
-static void end(struct world *w)
-{
-	struct rf_err err = RF_ERR_INIT;
-
-	if (rf_core_audit(w->c, w->now, &err) < 0)
-		fail_msg("audit: %s", err.msg);
-	rf_core_free(w->c);
-	rf_arena_done(&w->a);
-}
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
@@ -51,7 +18,7 @@ struct machine {
 	struct rf_sched_taint *taint;
 };
 
-static void node(struct world *w, struct machine m)
+static void node(struct small *w, struct machine m)
 {
 	struct rf_sched_pair label = { RF_LIT(RACK), rf_str(m.rack != NULL ? m.rack : "") };
 	struct rf_sched_node n = { .name = rf_str(m.name),
@@ -81,7 +48,7 @@ static void node(struct world *w, struct machine m)
 	rf_core_put_devices(w->c, n.name, d, m.cards);
 }
 
-static void tenant(struct world *w, const char *name, enum rf_isolation level)
+static void tenant(struct small *w, const char *name, enum rf_isolation level)
 {
 	struct rf_tenant t = { .name = rf_str(name),
 			       .isolation = level,
@@ -95,7 +62,7 @@ static void tenant(struct world *w, const char *name, enum rf_isolation level)
 	rf_core_put_namespace(w->c, t.name, t.name);
 }
 
-static void queue(struct world *w, const char *name, const char *parent, const char *of, const struct rf_sched_quota *quotas,
+static void queue(struct small *w, const char *name, const char *parent, const char *of, const struct rf_sched_quota *quotas,
 		  size_t n)
 {
 	struct rf_sched_queue q = { .name = rf_str(name),
@@ -110,7 +77,7 @@ static void queue(struct world *w, const char *name, const char *parent, const c
 		fail_msg("%s", err.msg);
 }
 
-static void quota(struct world *w, const char *name, struct rf_sched_quota q)
+static void quota(struct small *w, const char *name, struct rf_sched_quota q)
 {
 	queue(w, name, "", name, &q, 1);
 }
@@ -123,7 +90,7 @@ struct ask {
 	bool nvlink, pinned;
 };
 
-static struct rf_sched_pod pod(struct world *w, const struct ask *k)
+static struct rf_sched_pod pod_of(struct small *w, const struct ask *k)
 {
 	struct rf_sched_pod p = { .uid = rf_str(k->uid),
 				  .ns = rf_str(k->ns),
@@ -147,48 +114,17 @@ static struct rf_sched_pod pod(struct world *w, const struct ask *k)
 	return p;
 }
 
-static void decide(struct world *w)
+static void waits(struct small *w, struct ask k)
 {
-	struct rf_core_decision *all = NULL;
-	size_t n = 0;
-
-	for (int calls = 0; calls < 100; calls++) {
-		size_t more = rf_core_decide(w->c, w->now, 1000, &w->a, &w->d);
-		struct rf_core_decision *both = rf_arena_array(&w->a, struct rf_core_decision, n + more + 1);
-
-		if (n > 0)
-			memcpy(both, all, n * sizeof(*both));
-		if (more > 0)
-			memcpy(both + n, w->d, more * sizeof(*both));
-		all = both;
-		n += more;
-		if (more == 0 && rf_core_next_ms(w->c, w->now) > w->now)
-			break;
-	}
-	w->d = all;
-	w->n = n;
-}
-
-static const struct rf_core_decision *of(const struct world *w, enum rf_core_verdict v, const char *uid)
-{
-	for (size_t i = 0; i < w->n; i++) {
-		if (w->d[i].verdict == v && rf_str_is(w->d[i].uid, uid))
-			return &w->d[i];
-	}
-	return NULL;
-}
-
-static void waits(struct world *w, struct ask k)
-{
-	struct rf_sched_pod p = pod(w, &k);
+	struct rf_sched_pod p = pod_of(w, &k);
 
 	rf_core_put_pod(w->c, &p, w->now);
 }
 
 /* It is placed, and control carries that out. */
-static void runs(struct world *w, struct ask k)
+static void runs(struct small *w, struct ask k)
 {
-	struct rf_sched_pod p = pod(w, &k);
+	struct rf_sched_pod p = pod_of(w, &k);
 	const struct rf_core_decision *d;
 	struct rf_sched_claim claim;
 
@@ -214,13 +150,13 @@ static void is(const char *told, const char *want)
 }
 
 /* Exactly this is said. */
-static void told(struct world *w, const char *uid, const char *want)
+static void told(struct small *w, const char *uid, const char *want)
 {
 	decide(w);
-	is(rf_arena_cstr(&w->a, rf_core_why(w->c, rf_str(uid), w->now, &w->a)), want);
+	is(rf_arena_cstr(&w->a, why(w, uid)), want);
 }
 
-static void evicted(struct world *w, const char *uid, const char *want)
+static void evicted(struct small *w, const char *uid, const char *want)
 {
 	const struct rf_core_decision *d;
 
@@ -235,7 +171,7 @@ static void evicted(struct world *w, const char *uid, const char *want)
 
 static void the_limit_of_a_model_is_named(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -257,7 +193,7 @@ static void the_limit_of_a_model_is_named(void **state)
 static void it_is_the_limit_of_its_own_queue(void **state)
 {
 	const struct rf_sched_quota one = { RF_LIT("cards/h100"), -1, 1, -1, -1 }, none = { RF_LIT("cards/h100"), -1, 0, -1, -1 };
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -279,7 +215,7 @@ static void it_is_the_limit_of_its_own_queue(void **state)
 
 static void what_may_be_borrowed_of_a_model_is_named(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -296,7 +232,7 @@ static void what_may_be_borrowed_of_a_model_is_named(void **state)
 /* What others are guaranteed and do not lend is no quota of one's own. */
 static void what_others_do_not_lend_is_not_ones_own_quota(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -312,7 +248,7 @@ static void what_others_do_not_lend_is_not_ones_own_quota(void **state)
 
 static void who_cannot_be_evicted_hears_of_the_guarantee(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -335,7 +271,7 @@ static void who_cannot_be_evicted_hears_of_the_guarantee(void **state)
 /* One model is limited and free, the other one is not and taken: were it not for the limit it would run. */
 static void a_limit_counts_where_there_is_room(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -354,7 +290,7 @@ static void a_limit_counts_where_there_is_room(void **state)
 /* The same, and strangers have the limited ones: then raising the limit would not help alone. */
 static void strangers_are_no_quota(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -376,7 +312,7 @@ static void strangers_are_no_quota(void **state)
 static void a_gang_hears_of_the_quota_for_all_of_it(void **state)
 {
 	struct rf_sched_group g = { .ns = RF_LIT("a"), .name = RF_LIT("g"), .min = 3, .rv = 1 };
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -395,7 +331,7 @@ static void a_gang_hears_of_the_quota_for_all_of_it(void **state)
 
 static void cards_on_two_islands_are_not_joined(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -421,7 +357,7 @@ static void cards_on_two_islands_are_not_joined(void **state)
 
 static void cards_in_mig_mode_are_not_small(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -441,7 +377,7 @@ static void cards_in_mig_mode_are_not_small(void **state)
 
 static void cards_without_mig_mode_have_no_slices(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_SLICE);
@@ -464,7 +400,7 @@ static void cards_without_mig_mode_have_no_slices(void **state)
 /* Machines without cards are no reason to ask for another model. */
 static void the_help_is_for_nodes_that_could(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -480,7 +416,7 @@ static void the_help_is_for_nodes_that_could(void **state)
 /* Of two cards that are being freed for somebody one is free already. */
 static void what_is_promised_to_others_is_told_so(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -509,7 +445,7 @@ static void no_node_is_no_lack_of_cards(void **state)
 	struct rf_sched_amount hca = { RF_LIT("rdma/hca"), 2 };
 	struct ask k = { .uid = "p2", .ns = "a", .cards = 1 };
 	struct rf_sched_pod p;
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -519,7 +455,7 @@ static void no_node_is_no_lack_of_cards(void **state)
 	     "no node will do (nodes: 1 with a taint that it does not tolerate). resource=nodes level=cluster need=1 have=0 help=add a "
 	     "toleration or remove the taint");
 	node(&w, (struct machine){ .name = "n0", .cards = 2 });
-	p = pod(&w, &k);
+	p = pod_of(&w, &k);
 	p.more = &hca;
 	p.n_more = 1;
 	rf_core_put_pod(w.c, &p, w.now);
@@ -532,7 +468,7 @@ static void no_node_is_no_lack_of_cards(void **state)
 /* Waiting would not help, whatever is free: that is said, not that the cluster is full. */
 static void what_never_fits_is_told_so(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -552,7 +488,7 @@ static void what_never_fits_is_told_so(void **state)
 
 /* --- gangs ------------------------------------------------------------------------------------- */
 
-static void gang(struct world *w, const char *topology, int64_t min)
+static void gang(struct small *w, const char *topology, int64_t min)
 {
 	struct rf_sched_group g = { .ns = RF_LIT("a"), .name = RF_LIT("g"), .min = min, .rv = 1, .topology = rf_str(topology) };
 
@@ -563,7 +499,7 @@ static void gang(struct world *w, const char *topology, int64_t min)
 
 static void a_gang_hears_how_many_have_places(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -578,7 +514,7 @@ static void a_gang_hears_how_many_have_places(void **state)
 
 static void a_gang_larger_than_the_cluster_needs_nodes(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -592,7 +528,7 @@ static void a_gang_larger_than_the_cluster_needs_nodes(void **state)
 
 static void a_gang_hears_of_its_topology(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -625,7 +561,7 @@ static void a_gang_hears_of_its_topology(void **state)
 /* The cluster is full, and were it not, no rack has so many cards. */
 static void a_rack_that_is_too_small_is_told_at_once(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -643,7 +579,7 @@ static void a_rack_that_is_too_small_is_told_at_once(void **state)
 
 static void a_topology_that_no_node_has_is_named(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -659,7 +595,7 @@ static void a_topology_that_no_node_has_is_named(void **state)
 
 static void who_gives_back_a_slice_hears_of_slices(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_SLICE);
@@ -678,7 +614,7 @@ static void who_gives_back_a_slice_hears_of_slices(void **state)
 
 static void who_gives_back_a_card_hears_of_cards(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
@@ -697,7 +633,7 @@ static void who_gives_back_a_card_hears_of_cards(void **state)
 
 static void who_goes_by_priority_hears_what_for(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_SLICE);
@@ -715,7 +651,7 @@ static void who_goes_by_priority_hears_what_for(void **state)
 /* One plan takes from its own queue by priority and from another one that borrowed: each hears its own reason. */
 static void who_gives_back_is_not_told_of_the_priority_of_strangers(void **state)
 {
-	struct world w;
+	struct small w;
 
 	begin(&w);
 	tenant(&w, "a", RF_ISOLATION_GPU);
