@@ -1,5 +1,5 @@
 /* Following the kinds of other schedulers against a small API server: they are not there, come later, change and
- * go. What becomes of one group is in test_placing.c. */
+ * go. What becomes of one group is in test_placing_foreign.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
