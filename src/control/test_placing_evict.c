@@ -60,6 +60,38 @@ static void who_lost_its_claim_does_not_wait_for_good(void **state)
 	(void)state;
 }
 
+/* Its budget may keep it for days: it is asked again and again, and nothing grows by that. Nor is a server that does not answer asked
+ * about one after the other: each would be waited for. */
+static void who_lost_its_claim_and_stays_costs_little(void **state)
+{
+	struct world *w = *state;
+
+	gang_of_four(w);
+	run(w);
+	w->fault = FAULT_REFUSED;
+	w->code = RF_EXHAUSTED;
+	w->only = "/eviction";
+	w->each = true;
+	drop_those(w, "/resourceclaims/");
+	for (int i = 0; i < 100; i++) {
+		w->now += 5000;
+		deliver(w);
+		w->p.now_ms = w->now;
+		(void)rf_placer_turn(&w->p);
+	}
+	assert_int_equal(w->evicted, 0);
+	assert_in_range(w->p.unclaimed.n, 4, 8);
+	w->muted = true;
+	w->now += 5000;
+	w->p.now_ms = w->now;
+	(void)rf_placer_turn(&w->p);
+	assert_int_equal(w->in_vain, 1);
+	w->muted = w->each = false;
+	run(w);
+	assert_int_equal(w->evicted, 4);
+	assert_int_equal(w->p.unclaimed.n, 0);
+}
+
 /* Nobody else's: a pod of another scheduler, one that ended, one of nobody's namespace, one whose claim the watch has yet to show. */
 static void who_needs_no_claim_of_ours_is_left_alone(void **state)
 {
@@ -316,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(who_lost_its_claim_does_not_wait_for_good),
+		TEST(who_lost_its_claim_and_stays_costs_little),
 		TEST(who_needs_no_claim_of_ours_is_left_alone),
 		TEST(a_guaranteed_tenant_gets_its_cards_back_by_eviction),
 		TEST(what_is_evicted_leaves_in_its_own_order),

@@ -128,6 +128,7 @@ static int h_get(void *ctx, struct rf_arena *a, struct rf_str path, struct rf_js
 	struct world *w = ctx;
 	struct rf_json *o = rf_map_get(&w->objects, path);
 
+	w->in_vain += w->dead || w->muted;
 	if (w->dead || w->muted)
 		return rf_fail(err, RF_UNAVAILABLE, "nobody answers");
 	if (o == NULL)

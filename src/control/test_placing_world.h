@@ -40,6 +40,7 @@ struct world {
 	const char *only; /* the fault is for a path with this end alone; NULL: for any */
 	bool dead;  /* nothing more is written */
 	bool muted; /* the server does not answer until this is taken back */
+	int in_vain; /* it was asked for something meanwhile */
 	int steal_at;	   /* before this write, and before no other, */
 	const char *steal; /* somebody deletes the claim whose path has this in it */
 	struct rf_core *core;

@@ -93,27 +93,49 @@ static int evict(struct rf_placer *p, const struct rf_json *seen)
 	return rc == -RF_NOT_FOUND ? 0 : rc;
 }
 
+static void shrink(struct rf_placer *p)
+{
+	size_t left = p->unclaimed.n - p->unclaimed_head;
+
+	if (p->unclaimed_head < left)
+		return;
+	if (left > 0)
+		memmove(p->unclaimed.at, p->unclaimed.at + p->unclaimed_head, left * sizeof(*p->unclaimed.at));
+	p->unclaimed.n = left;
+	p->unclaimed_head = 0;
+}
+
+/* One that may have lost its claim. Negative: it is to be looked at again. */
+static int look(struct rf_placer *p, const struct rf_unclaimed *u, size_t *asked)
+{
+	const struct rf_json *seen = p->cluster.get(p->cluster.ctx, &RF_PODS, rf_str(u->ns), rf_str(u->name));
+
+	if (!needs_claim(p, seen) || is_claimed(p, seen) || !has_tenant(p, rf_str(u->ns)))
+		return 0;
+	(*asked)++;
+	return evict(p, seen);
+}
+
 /* They come in the order in which they are due. */
 int64_t rf_unclaimed_turn(struct rf_placer *p)
 {
 	size_t asked = 0;
+	int rc = 0;
 
 	while (p->unclaimed_head < p->unclaimed.n) {
 		struct rf_unclaimed u = p->unclaimed.at[p->unclaimed_head];
-		const struct rf_json *seen = NULL;
 
+		if (rf_is_away(rc))
+			return LOOK_MS;
 		if (u.next_ms > p->now_ms || asked == TURN_MAX || !p->hands.may(p->hands.ctx))
 			return RF_MAX(u.next_ms - p->now_ms, 1);
 		p->unclaimed_head++;
-		seen = p->cluster.get(p->cluster.ctx, &RF_PODS, rf_str(u.ns), rf_str(u.name));
-		if (needs_claim(p, seen) && !is_claimed(p, seen) && has_tenant(p, rf_str(u.ns))) {
-			asked++;
-			if (evict(p, seen) < 0)
-				note(p, rf_str(u.ns), rf_str(u.name));
-		}
+		rc = look(p, &u, &asked);
+		if (rc < 0)
+			note(p, rf_str(u.ns), rf_str(u.name));
 		free(u.ns);
 		free(u.name);
+		shrink(p);
 	}
-	p->unclaimed.n = p->unclaimed_head = 0;
 	return -1;
 }
