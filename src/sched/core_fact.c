@@ -388,10 +388,8 @@ void rf_core_put_devices(struct rf_core *c, struct rf_str node, const struct rf_
 	if (known && n_was == n->n_slots && same_slots(was, n->slots, n_was))
 		return;
 	c->capacity_stale = true;
-	if (known && !same_models(was, n->slots, n_was)) {
-		n->replaced = true;
+	if (known && !same_models(was, n->slots, n_was))
 		recharge_node(c, n);
-	}
 	if (n->there) {
 		send(c, n);
 		co_reseat_node(c, n);

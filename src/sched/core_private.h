@@ -61,8 +61,7 @@ struct co_node {
 	bool there;	     /* a node was put */
 	bool cards_known;    /* devices were put */
 	bool cordoned;	     /* or not ready */
-	bool replaced;	     /* a card of it was once of another model */
-	bool refit;	     /* and was given back: the fleet is to be told what it is now */
+	bool refit;	     /* a card of it was given back that was held as another: the fleet is to be told what it is now */
 	uint32_t handle;     /* RF_FLEET_NONE: not in the fleet */
 	int64_t cpu, memory, pods;
 	char *rack, *pool; /* by its labels; NULL: none */

@@ -19,9 +19,9 @@ static void give(struct rf_core *c, struct co_node *n, uint64_t hold, bool wake)
 	for (size_t i = 0; i < many; i++) {
 		cards[i] = g[i].card;
 		c->capacity_stale = c->capacity_stale || !n->slots[cards[i]].there; /* it counted because it was held */
+		if (rf_fleet_holds_other(c->fleet, node, cards[i]))
+			c->refits = n->refit = true;
 	}
-	if (many > 0 && n->replaced)
-		c->refits = n->refit = true;
 	(void)rf_fleet_give(c->fleet, hold);
 	co_held(c, n, -1);
 	for (size_t i = 0; n->handle != RF_FLEET_NONE && i < many; i++)

@@ -402,6 +402,13 @@ int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_n
 	return 0;
 }
 
+bool rf_fleet_holds_other(const struct rf_fleet *f, uint32_t node, unsigned card)
+{
+	const struct node *n = &f->nodes.at[node];
+
+	return n->there && card < n->n_cards && !n->cards[card].there;
+}
+
 static void set_dirty(struct rf_fleet *f, uint32_t node, bool dirty)
 {
 	f->n_dirty += (size_t)dirty - bit_get(f->dirty, node);

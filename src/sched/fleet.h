@@ -73,6 +73,8 @@ struct rf_fleet_node {
  * a mark. RF_INVALID: a size beyond the limits above. */
 int rf_fleet_put_node(struct rf_fleet *f, uint32_t node, const struct rf_fleet_node *v, uint32_t *ret_node,
 		      struct rf_err *err);
+/* Is this card held as one of another model than was told since? It is offered as that once it is given back and told again. */
+bool rf_fleet_holds_other(const struct rf_fleet *f, uint32_t node, unsigned card);
 uint64_t rf_fleet_order(const struct rf_fleet *f, uint32_t node); /* the lower is the first by name; until nodes come or go */
 /* Offers it no more. What it holds is still to be given back; then its handle is used again. */
 void rf_fleet_del_node(struct rf_fleet *f, uint32_t node);

@@ -303,6 +303,32 @@ static void another_model_in_its_place(void **state)
 	end(&w);
 }
 
+/* Where a card was once of another model, a place that was found, and left again for somebody who has a plan, is none that became
+ * free: who was refused is not tried again and again. */
+static void a_place_that_is_left_where_a_card_was_replaced(void **state)
+{
+	struct rf_sched_device d = { .name = RF_LIT("gpu-0"), .model = RF_LIT("NVIDIA A100-SXM4-80GB"), .memory = 80 * GI, .milli = 1000,
+				     .numa = RF_SCHED_NUMA_UNKNOWN, .island = RF_SCHED_ISLAND_UNKNOWN(0) };
+	struct small w;
+
+	(void)state;
+	begin_with_cards(&w, 0);
+	queue(&w, "b", 2, 1);
+	rf_core_put_devices(w.c, RF_LIT("n0"), &d, 1);
+	cards(&w, "n0", 3, 0);
+	put_pod(&w, "p", "a", 1);
+	decide(&w);
+	carry(&w, 1, NULL);
+	put_pod(&w, "q", "b", 2);
+	decide(&w);
+	assert_non_null(of(&w, RF_CORE_EVICT, "p"));
+	put_pod(&w, "r", "a", 1);
+	decide(&w);
+	assert_int_equal(count(&w, RF_CORE_BIND), 0);
+	assert_true(rf_core_next_ms(w.c, w.now) > w.now);
+	end(&w);
+}
+
 /* A node goes, and with it what it said of its cards: nobody looks at it any more, whoever plans or moves. */
 static void a_node_goes_with_its_cards(void **state)
 {
@@ -380,6 +406,7 @@ int main(void)
 		cmocka_unit_test(shares_on_a_card_that_vanishes),
 		cmocka_unit_test(a_card_that_vanishes_is_not_left_for_others),
 		cmocka_unit_test(another_model_in_its_place),
+		cmocka_unit_test(a_place_that_is_left_where_a_card_was_replaced),
 		cmocka_unit_test(a_gang_of_which_a_card_vanishes),
 		cmocka_unit_test(a_node_goes_with_its_cards),
 	};
