@@ -226,13 +226,11 @@ static void leave_space(struct co_pod *p)
 /* What it wishes depends on whose it is: kept as it was told until that is known. */
 static void keep_raw(struct rf_core *c, struct co_pod *p, const struct rf_sched_pod *v)
 {
-	struct rf_log_event e = { .kind = RF_LOG_POD, .t = c->now };
-
 	free(p->raw);
 	p->raw = NULL;
 	if (p->ns->known)
 		return;
-	e.pod = *v;
+	struct rf_log_event e = { .kind = RF_LOG_POD, .t = c->now, .pod = *v };
 	rf_buf_clear(&c->scratch);
 	rf_log_write(&c->scratch, &e);
 	p->raw = co_dup(rf_buf_str(&c->scratch));
