@@ -282,6 +282,7 @@ static void ev_card(struct world *w, const struct event *e)
 		c->hidden = !c->hidden;
 	else
 		c->broken = !c->broken;
+	w->n.vanished += n->exists && card_away(w, c);
 	if (n->exists)
 		world_tell_node(w, (int)(e->a % NODES));
 }
