@@ -216,7 +216,7 @@ static void test_vanish_histories(void **state)
 	(void)state;
 	assert_true(n.binds > n.events / 100);
 	assert_true(n.wholes > n.events / 300);
-	assert_true(n.vanished > n.events / 300);
+	assert_true(n.vanished > n.events / 1000);
 	assert_true(n.restarts > n.events / 2000);
 }
 
