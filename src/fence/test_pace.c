@@ -5,6 +5,7 @@
  *
  * The clock and the system calls of share.c are the ones here (-D, meson.build). */
 #include <linux/futex.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static uint64_t card_free; /* when the card is through with what it has */
 static uint64_t card_work; /* what kernels have taken in all */
 
 static struct {
-	unsigned launches, events, rings;
+	unsigned launches, events, rings, clocks;
 	uint64_t slept;
 	uint64_t starved; /* of it, so long with little in flight, though the gate was open */
 	uint64_t deepest; /* work in flight before a launch */
@@ -70,6 +71,7 @@ static void pass(uint64_t ns)
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {
+	seen.clocks++;
 	t->tv_sec = (time_t)(clock_now / 1000000000u);
 	t->tv_nsec = (long)(clock_now % 1000000000u);
 	return 0;
@@ -416,6 +418,44 @@ static void who_keeps_the_card_busy_gets_an_event_a_ms_and_waits_only_for_depth(
 	}
 }
 
+/* As PyTorch's: one thread launches forwards, the other backwards, never both at once. */
+static sem_t forwards, backwards;
+
+static void *other_thread(void *times)
+{
+	for (int i = *(int *)times; i > 0; i--) {
+		sem_wait(&backwards);
+		iterate(1, 64, 20 * US, 30 * US);
+		sem_post(&forwards);
+	}
+	return NULL;
+}
+
+static void threads_that_hand_a_stream_to_each_other_go_along(void **state)
+{
+	int times = 500;
+	pthread_t thread;
+
+	set_machine(500, true);
+	make_kernels(0);
+	iterate(100, 64, 20 * US, 30 * US);
+	start();
+	assert_int_equal(sem_init(&forwards, 0, 0), 0);
+	assert_int_equal(sem_init(&backwards, 0, 0), 0);
+	assert_int_equal(pthread_create(&thread, NULL, other_thread, &times), 0);
+	for (int i = 0; i < times; i++) {
+		for (int j = 0; j < 5; j++)
+			launch(&kernels[(i * 5 + j) % 64]);
+		sem_post(&backwards);
+		sem_wait(&forwards);
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	report("two threads");
+	print_message("  looked at the clock %.3f times a launch\n", (double)seen.clocks / seen.launches);
+	MUST_BE((double)seen.clocks / seen.launches, 0, 0.04);
+	MUST_BE(charged(), 0.95, 1.2);
+}
+
 /* --- kinds that change --- */
 
 static void a_kind_that_was_thought_to_take_long_among_others_comes_down(void **state)
@@ -555,6 +595,7 @@ int main(void)
 		cmocka_unit_test(who_sets_the_pace_itself_is_hardly_disturbed),
 		cmocka_unit_test(
 			who_keeps_the_card_busy_gets_an_event_a_ms_and_waits_only_for_depth),
+		cmocka_unit_test(threads_that_hand_a_stream_to_each_other_go_along),
 		cmocka_unit_test(a_kind_that_was_thought_to_take_long_among_others_comes_down),
 		cmocka_unit_test(
 			one_that_launches_rarely_pays_for_its_work_also_when_it_gets_slower),
