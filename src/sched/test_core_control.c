@@ -150,7 +150,7 @@ static int64_t left_of(const struct world *w, int group)
 	for (int i = 0; i < PODS; i++) {
 		const struct pod *p = &w->pods[i];
 
-		if (p->group == group && p->known && p->node != NOBODY && !(p->evicted && !p->ended && w->groups[group].torn > 0))
+		if (p->group == group && p->known && p->node != NOBODY && !(p->evicted && !p->ended && p->whole))
 			n += p->dirty || (p->live && !p->deleting && (!p->ended || ref_ended_well(p)));
 	}
 	return n;
@@ -226,6 +226,16 @@ static void note_torn(const struct world *w, struct group *g, int i)
 	g->lost = 0;
 }
 
+/* All of it the core was told. */
+static bool is_told(const struct world *w, int group)
+{
+	for (int i = 0; i < PODS; i++) {
+		if (w->pods[i].group == group && w->pods[i].dirty)
+			return false;
+	}
+	return true;
+}
+
 static bool take_evict(struct world *w, const struct rf_core_decision *d, int i)
 {
 	bool half = ref_half_made(w, &w->pods[i]), torn = w->pods[i].group != NOBODY && w->groups[w->pods[i].group].torn > 0;
@@ -237,9 +247,12 @@ static bool take_evict(struct world *w, const struct rf_core_decision *d, int i)
 	w->plan_evicts += !half && !torn; /* what is left of a gang that went is no plan */
 	w->commits++;
 	w->pods[i].evicted = true;
+	w->pods[i].whole = d->group.n > 0;
 	w->pods[i].refused = false;
 	if (w->pods[i].group != NOBODY && !half)
 		note_torn(w, &w->groups[w->pods[i].group], w->pods[i].group);
+	CHECK(w, d->group.n > 0 || half || w->pods[i].group == NOBODY || w->groups[w->pods[i].group].torn == 0 || !is_told(w, w->pods[i].group),
+	      "I10 %s goes, and too few of its group stay, but it is not said to go with it", w->pods[i].uid);
 	CHECK(w, d->group.n == 0 || (w->pods[i].group != NOBODY && rf_str_is(d->group, w->groups[w->pods[i].group].name)),
 	      "I10 %s goes with %.*s, which is not its group", w->pods[i].uid, RF_STR(d->group));
 	if (d->group.n > 0)

@@ -106,6 +106,7 @@ struct pod {
 	bool claimed, claim_known, allocated, claim_deleting, claim_dirty, prepared;
 	bool flying;	 /* decided, not yet allocated or bound: at `place` */
 	bool ended, deleting, evicted, gated, pinned, patient, remade;
+	bool whole; /* evicted with its gang */
 	char uid[24], name[24];
 	int space, shape, wish, group, queue, budget;
 	int node; /* bound to */
