@@ -251,7 +251,7 @@ static bool take_evict(struct world *w, const struct rf_core_decision *d, int i)
 	w->pods[i].refused = false;
 	if (w->pods[i].group != NOBODY && !half)
 		note_torn(w, &w->groups[w->pods[i].group], w->pods[i].group);
-	CHECK(w, d->group.n > 0 || half || w->pods[i].group == NOBODY || w->groups[w->pods[i].group].torn == 0 || !is_told(w, w->pods[i].group),
+	CHECK(w, d->group.n > 0 || half || torn || w->pods[i].group == NOBODY || w->groups[w->pods[i].group].torn == 0 || !is_told(w, w->pods[i].group),
 	      "I10 %s goes, and too few of its group stay, but it is not said to go with it", w->pods[i].uid);
 	CHECK(w, d->group.n == 0 || (w->pods[i].group != NOBODY && rf_str_is(d->group, w->groups[w->pods[i].group].name)),
 	      "I10 %s goes with %.*s, which is not its group", w->pods[i].uid, RF_STR(d->group));
