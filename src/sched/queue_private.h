@@ -194,7 +194,6 @@ struct rf_queues {
 	struct rf_map names;				/* -> struct rf_queue */
 	struct rf_map shapes;				/* (leaf, shape, ...) -> struct rf_shape */
 	struct rf_shape *spare; /* the last that was left by all: the next may ask for the same. NULL: none */
-	struct rf_shape *recent[2]; /* looked up last; NULL: none */
 	struct rf_map gone;				/* name -> struct rf_past */
 	RF_VEC(struct rf_queue *) order;		/* parents before children */
 	RF_VEC(struct rf_queue *) soft, refused, large, waiting; /* leaves that have such */

@@ -202,35 +202,13 @@ void rf_shape_forget_spare(struct rf_queues *qs)
 				  s->run_limit,	   kind_of(s->preemptible, s->stoppable, &s->need) };
 	rf_map_del(&qs->shapes, rf_str_n((const char *)&key, sizeof(key)));
 	rf_heap_done(&s->works);
-	for (size_t i = 0; i < RF_COUNT(qs->recent); i++)
-		qs->recent[i] = qs->recent[i] == s ? NULL : qs->recent[i];
 	free(s);
 	qs->spare = NULL;
 }
 
-/* What comes is mostly like what came: as it waits, and as it runs. */
-static struct rf_shape *look_up(struct rf_queues *qs, const struct rf_queue *q, const struct shape_key *key)
+static struct rf_shape *find_shape(struct rf_queues *qs, struct rf_str name, const struct rf_workload_spec *s)
 {
-	struct rf_shape *s;
-
-	for (size_t i = 0; i < RF_COUNT(qs->recent); i++) {
-		s = qs->recent[i];
-		if (s != NULL && s->leaf == q && s->shape == key->shape && s->min == key->min && s->size == key->size &&
-		    s->run_limit == key->run_limit && kind_of(s->preemptible, s->stoppable, &s->need) == key->kind)
-			return s;
-	}
-	s = rf_map_get(&qs->shapes, rf_str_n((const char *)key, sizeof(*key)));
-	if (s != NULL) {
-		qs->recent[1] = qs->recent[0];
-		qs->recent[0] = s;
-	}
-	return s;
-}
-
-static struct rf_shape *find_shape(struct rf_queues *qs, const struct rf_queue *q, const struct shape_key *key,
-				   const struct rf_workload_spec *s)
-{
-	struct rf_shape *shape = look_up(qs, q, key);
+	struct rf_shape *shape = rf_map_get(&qs->shapes, name);
 
 	if (shape == NULL || shape != qs->spare)
 		return shape;
@@ -248,18 +226,19 @@ static int shape_for(struct rf_queues *qs, struct rf_queue *q, const struct rf_w
 		     struct rf_shape **ret, struct rf_err *err)
 {
 	struct shape_key key = key_of(q, s);
+	struct rf_str name = rf_str_n((const char *)&key, sizeof(key));
 	struct rf_shape *shape;
 
 	if (check_work(qs, q, s, err) < 0)
 		return -err->code;
-	shape = find_shape(qs, q, &key, s);
+	shape = find_shape(qs, name, s);
 	if (shape != NULL && !same_ask(shape, s))
 		return rf_fail(err, RF_INVALID,
 			       "workload %llu: its shape %llu asks for something else in queue %s",
 			       (unsigned long long)s->id, (unsigned long long)s->shape, q->name);
 	if (shape == NULL) {
 		shape = new_shape(q, s);
-		rf_map_set(&qs->shapes, rf_str_n((const char *)&key, sizeof(key)), shape);
+		rf_map_set(&qs->shapes, name, shape);
 	}
 	shape->refs++;
 	*ret = shape;
