@@ -655,7 +655,9 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 		p->newest = m->event;
 	}
 	ns = time_of(m, took);
-	p->probe_every = ns < m->cost / 2 || ns / 2 > m->cost ? PROBE : least(2 * p->probe_every, PROBE_ALONE);
+	p->probe_every = least(most(2 * p->probe_every, PROBE), PROBE_ALONE);
+	if (ns < m->cost / 2 || ns / 2 > m->cost)
+		p->probe_every = PROBE;
 	done(f, m, l, ns, now);
 	if (ns != m->cost && (took == whole || m->of_kind == m->launches))
 		learn(f, m, ns);
@@ -959,7 +961,9 @@ static RF_RARE bool is_due(struct rf_fence *f, const struct rf_lane *l, uint64_t
 	}
 	p->dice = p->dice * 1664525 + 1013904223;
 	p->skip = p->dice >> 31 ? (p->dice & INT32_MAX) % SKIP : 0;
-	p->probe_at = now + (depth_of(&f->gate->card[l->card], p) < RF_DEPTH_ALONE ? PROBE : p->probe_every);
+	p->probe_at = now + PROBE;
+	if (depth_of(&f->gate->card[l->card], p) >= RF_DEPTH_ALONE)
+		p->probe_at = now + most(p->probe_every, PROBE);
 	return true;
 }
 

@@ -418,6 +418,22 @@ static void who_keeps_the_card_busy_gets_an_event_a_ms_and_waits_only_for_depth(
 	}
 }
 
+/* Its first launches take what those of a new kind are thought to. */
+static void who_takes_what_is_thought_is_not_measured_each_time(void **state)
+{
+	struct kernel k = { .key = 1, .ns = 1 * MS };
+
+	set_machine(500, true);
+	start();
+	for (int i = 0; i < 2000; i++) {
+		launch(&k);
+		pass(2 * MS);
+	}
+	report("1 ms, every 3 ms");
+	MUST_BE(events_per_launch(), 0, 0.2);
+	MUST_BE(charged(), 0.95, 1.05);
+}
+
 /* As PyTorch's: one thread launches forwards, the other backwards, never both at once. */
 static sem_t forwards, backwards;
 
@@ -595,6 +611,7 @@ int main(void)
 		cmocka_unit_test(who_sets_the_pace_itself_is_hardly_disturbed),
 		cmocka_unit_test(
 			who_keeps_the_card_busy_gets_an_event_a_ms_and_waits_only_for_depth),
+		cmocka_unit_test(who_takes_what_is_thought_is_not_measured_each_time),
 		cmocka_unit_test(threads_that_hand_a_stream_to_each_other_go_along),
 		cmocka_unit_test(a_kind_that_was_thought_to_take_long_among_others_comes_down),
 		cmocka_unit_test(
