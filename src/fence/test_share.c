@@ -329,6 +329,18 @@ static void end(struct prog *g)
 	ended(g);
 }
 
+/* Not while it holds the simulated card's lock: all others would wait for it, and a real card has none. */
+static void stop(const struct pen *p, const struct prog *g)
+{
+	int status = 0;
+
+	assert_true(sim_lock(card[p->card]));
+	kill(g->pid, SIGSTOP);
+	assert_int_equal(waitpid(g->pid, &status, WUNTRACED), g->pid);
+	sim_unlock(card[p->card]);
+	assert_true(WIFSTOPPED(status));
+}
+
 /* --- shares --- */
 
 struct contest {
@@ -930,7 +942,7 @@ static void one_that_is_killed_anywhere_holds_nobody_up(void **state)
 	pause_ms(100);
 	must_get(4, next.pid, 700, 30, 70, "after the dead ones");
 	/* One that is stopped holds nobody up either. */
-	kill(next.pid, SIGSTOP);
+	stop(b, &next);
 	pause_ms(100);
 	must_get(4, stays.pid, 400, 60, 101, "beside one that is stopped");
 	end(&next);
@@ -1023,20 +1035,22 @@ static bool has_turn(const struct pen *p, unsigned seat)
  * above, a busy machine has more than one chance. */
 static void must_go_on(const struct pen *p, const char *what)
 {
+	uint32_t launches = 0;
 	int shut = 0;
 
 	for (int i = 0; i < 5; i++) {
-		uint32_t launches = seat_of(p).launches;
+		uint32_t from = seat_of(p).launches;
 
 		shut = 0;
 		for (int j = 0; j < 300; j++) {
 			shut += __atomic_load_n(&p->gate->card[0].shut[0], __ATOMIC_RELAXED) & 1;
 			pause_ms(1);
 		}
-		if (shut < 90 && seat_of(p).launches - launches > 20)
+		launches = seat_of(p).launches - from;
+		if (shut < 90 && launches > 20)
 			return;
 	}
-	fail_msg("%s: shut out %d times of 300", what, shut);
+	fail_msg("%s: shut out %d times of 300, %u launches", what, shut, launches);
 }
 
 /* Alone on its card with burst: what one does not get, the other does. */
@@ -1054,7 +1068,7 @@ static void processes_of_a_fence_take_turns_and_wait_for_no_dead_one(void **stat
 		must_get(5, stays.pid, 500, 10, 80, "beside a sibling");
 		must_get(5, other.pid, 500, 10, 80, "the sibling");
 		assert_true(has_turn(p, i % 2)); /* out of turn, or in it */
-		kill(other.pid, SIGSTOP);
+		stop(p, &other);
 		must_go_on(p, "beside one that is stopped");
 		kill(other.pid, SIGCONT);
 		must_get(5, other.pid, 500, 10, 80, "when it goes on");
