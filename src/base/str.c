@@ -37,6 +37,15 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+char *rf_str_dup(struct rf_str s)
+{
+	char *copy = rf_alloc(s.n + 1);
+
+	if (s.n > 0)
+		memcpy(copy, s.p, s.n);
+	return copy;
+}
+
 struct rf_str rf_str_trim(struct rf_str s)
 {
 	while (s.n > 0 && is_space(s.p[0]))

@@ -50,6 +50,7 @@ static inline struct rf_str rf_str_skip(struct rf_str s, size_t n)
 int rf_str_cmp(struct rf_str a, struct rf_str b); /* memcmp order, shorter first */
 bool rf_str_ieq(struct rf_str a, struct rf_str b); /* ASCII letters without case */
 bool rf_str_contains(struct rf_str s, struct rf_str part);
+char *rf_str_dup(struct rf_str s) RF_MUST_USE; /* with a NUL behind it; to be freed */
 struct rf_str rf_str_trim(struct rf_str s); /* spaces, tabs, CR, LF at both ends */
 /* "a=b=c" cut at '=' gives true, head "a", *s "b=c". No sep: false, head is all, *s empty. */
 bool rf_str_cut(struct rf_str *s, char sep, struct rf_str *ret_head);

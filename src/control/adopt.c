@@ -31,14 +31,10 @@ static void tell(struct rf_adopt *d, const struct rf_json *foreign, const char *
 {
 	struct rf_str text = rf_str(problem);
 	const char *told = rf_map_get(&d->told, rf_kube_uid(foreign));
-	char *copy = NULL;
 
 	if (told != NULL && rf_str_is(text, told))
 		return;
-	copy = rf_alloc(text.n + 1);
-	memcpy(copy, text.p, text.n);
-	copy[text.n] = '\0';
-	free(rf_map_set(&d->told, rf_kube_uid(foreign), copy));
+	free(rf_map_set(&d->told, rf_kube_uid(foreign), rf_str_dup(text)));
 	rf_warn("%.*s PodGroup %.*s/%.*s: %s", RF_STR(rf_json_str_at(foreign, "apiVersion")),
 		RF_STR(rf_kube_namespace(foreign)), RF_STR(rf_kube_name(foreign)), problem);
 	d->hands->event(d->hands->ctx, foreign, "Warning", reason, text);

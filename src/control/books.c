@@ -31,15 +31,6 @@ struct trouble {
 
 static char DUE[] = "";
 
-static char *copy(struct rf_str s)
-{
-	char *text = rf_alloc(s.n + 1);
-
-	memcpy(text, s.p, s.n);
-	text[s.n] = '\0';
-	return text;
-}
-
 /* --- what fails ------------------------------------------------------------------------------- */
 
 static bool is_in_trouble(const struct rf_placer *p, const struct rf_map *m, struct rf_str key)
@@ -163,10 +154,10 @@ static struct track *track_of(struct rf_placer *p, const struct rf_sched_pod *po
 		rf_auto(buf) key = RF_BUF_INIT;
 
 		rf_buf_printf(&key, "%.*s/%.*s", RF_STR(pod->ns), RF_STR(pod->group));
-		t->group = copy(rf_buf_str(&key));
+		t->group = rf_str_dup(rf_buf_str(&key));
 	}
 	if (queue.n > 0)
-		t->queue = copy(queue);
+		t->queue = rf_str_dup(queue);
 	t->pending = pod->node.n == 0 && !pod->ended;
 	t->running = pod->node.n > 0 && !pod->ended;
 	return t;
@@ -210,7 +201,7 @@ void rf_books_say(struct rf_placer *p, struct rf_str uid, struct rf_str message)
 	if (y == NULL)
 		return;
 	free(y->message);
-	y->message = copy(message);
+	y->message = rf_str_dup(message);
 	group_due(p, rf_str(t->group));
 }
 
@@ -500,7 +491,7 @@ static void begin_round(struct rf_placer *p)
 		return;
 	names_done(p);
 	while ((queue = p->cluster.next(p->cluster.ctx, &RF_QUEUES, &cursor)) != NULL)
-		rf_vec_push(&p->round.names, copy(rf_kube_name(queue)));
+		rf_vec_push(&p->round.names, rf_str_dup(rf_kube_name(queue)));
 	sum_up(p);
 	p->round.usage = p->round.due_usage;
 	p->round.due = p->round.due_usage = false;

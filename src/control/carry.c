@@ -31,15 +31,6 @@ static int64_t wall_ms(void)
 	return rf_wall_ms(rf_clock_system());
 }
 
-static char *copy(struct rf_str s)
-{
-	char *text = rf_alloc(s.n + 1);
-
-	memcpy(text, s.p, s.n);
-	text[s.n] = '\0';
-	return text;
-}
-
 static const struct rf_json *pod_of(struct rf_placer *p, const struct rf_core_decision *d)
 {
 	const struct rf_json *pod = p->cluster.get(p->cluster.ctx, &RF_PODS, d->ns, d->name);
@@ -75,12 +66,12 @@ static void tell_failed(struct carry *t, const struct rf_core_decision *d, const
 static bool into_limbo(struct carry *t, const struct member *m)
 {
 	struct rf_limbo l = { .kind = RF_LIMBO_PLACE,
-			      .uid = copy(m->d->uid),
-			      .ns = copy(m->d->ns),
-			      .name = copy(m->d->name),
-			      .claim = copy(m->d->n_grants > 0 ? rf_pod_claim_name(t->a, m->pod) : RF_STR_EMPTY),
-			      .open = copy(m->open != NULL ? rf_kube_uid(m->open) : RF_STR_EMPTY),
-			      .why = copy(rf_str(t->err.msg)) };
+			      .uid = rf_str_dup(m->d->uid),
+			      .ns = rf_str_dup(m->d->ns),
+			      .name = rf_str_dup(m->d->name),
+			      .claim = rf_str_dup(m->d->n_grants > 0 ? rf_pod_claim_name(t->a, m->pod) : RF_STR_EMPTY),
+			      .open = rf_str_dup(m->open != NULL ? rf_kube_uid(m->open) : RF_STR_EMPTY),
+			      .why = rf_str_dup(rf_str(t->err.msg)) };
 
 	rf_vec_push(&t->p->limbo, l);
 	rf_warn("pod %.*s/%.*s: %s; asking what became of it", RF_STR(m->d->ns), RF_STR(m->d->name), t->err.msg);
@@ -90,12 +81,12 @@ static bool into_limbo(struct carry *t, const struct member *m)
 static bool eviction_into_limbo(struct carry *t, const struct rf_core_decision *d, const char *cause)
 {
 	struct rf_limbo l = { .kind = RF_LIMBO_EVICT,
-			      .uid = copy(d->uid),
-			      .ns = copy(d->ns),
-			      .name = copy(d->name),
-			      .claim = copy(RF_STR_EMPTY),
-			      .open = copy(RF_STR_EMPTY),
-			      .why = copy(d->reason),
+			      .uid = rf_str_dup(d->uid),
+			      .ns = rf_str_dup(d->ns),
+			      .name = rf_str_dup(d->name),
+			      .claim = rf_str_dup(RF_STR_EMPTY),
+			      .open = rf_str_dup(RF_STR_EMPTY),
+			      .why = rf_str_dup(d->reason),
 			      .cause = cause };
 
 	rf_vec_push(&t->p->limbo, l);
@@ -156,12 +147,12 @@ static int allocate(struct carry *t, struct member *m)
 static void drop_into_limbo(struct carry *t, struct rf_str ns, const struct rf_json *claim)
 {
 	struct rf_limbo l = { .kind = RF_LIMBO_DROP,
-			      .uid = copy(rf_kube_uid(claim)),
-			      .ns = copy(ns),
-			      .name = copy(rf_kube_name(claim)),
-			      .claim = copy(rf_kube_name(claim)),
-			      .open = copy(RF_STR_EMPTY),
-			      .why = copy(rf_str(t->err.msg)),
+			      .uid = rf_str_dup(rf_kube_uid(claim)),
+			      .ns = rf_str_dup(ns),
+			      .name = rf_str_dup(rf_kube_name(claim)),
+			      .claim = rf_str_dup(rf_kube_name(claim)),
+			      .open = rf_str_dup(RF_STR_EMPTY),
+			      .why = rf_str_dup(rf_str(t->err.msg)),
 			      .next_ms = t->p->now_ms + DROP_MS };
 
 	rf_vec_push(&t->p->limbo, l);

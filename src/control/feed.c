@@ -118,18 +118,9 @@ void rf_feed_pod(struct rf_placer *p, const struct rf_json *before, const struct
 	rf_unclaimed_pod(p, before, after);
 }
 
-static char *copy(struct rf_str s)
-{
-	char *text = rf_alloc(s.n + 1);
-
-	memcpy(text, s.p, s.n);
-	text[s.n] = '\0';
-	return text;
-}
-
 void rf_feed_binding(struct rf_placer *p, const struct rf_json *pod, struct rf_str node)
 {
-	free(rf_map_set(&p->bound, rf_kube_uid(pod), copy(node)));
+	free(rf_map_set(&p->bound, rf_kube_uid(pod), rf_str_dup(node)));
 	rf_feed_pod(p, pod, pod);
 }
 
@@ -241,7 +232,7 @@ static void put_queue(struct rf_placer *p, const struct rf_json *o)
 		free(rf_map_del(&p->bad_queues, rf_kube_name(o)));
 		return;
 	}
-	free(rf_map_set(&p->bad_queues, rf_kube_name(o), copy(rf_str(err.msg))));
+	free(rf_map_set(&p->bad_queues, rf_kube_name(o), rf_str_dup(rf_str(err.msg))));
 }
 
 /* A queue that was missing may be what others waited for: what they say is looked at again. */

@@ -7,12 +7,8 @@
 
 static void note(struct rf_placer *p, struct rf_str ns, struct rf_str pod)
 {
-	struct rf_unclaimed u = { .next_ms = p->now_ms + LOOK_MS, .ns = rf_alloc(ns.n + 1), .name = rf_alloc(pod.n + 1) };
+	struct rf_unclaimed u = { .next_ms = p->now_ms + LOOK_MS, .ns = rf_str_dup(ns), .name = rf_str_dup(pod) };
 
-	memcpy(u.ns, ns.p, ns.n);
-	u.ns[ns.n] = '\0';
-	memcpy(u.name, pod.p, pod.n);
-	u.name[pod.n] = '\0';
 	rf_vec_push(&p->unclaimed, u);
 }
 

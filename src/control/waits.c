@@ -34,14 +34,11 @@ static struct memory *remember(struct rf_placer *p, const struct rf_core_decisio
 void rf_wait_note(struct rf_placer *p, const struct rf_core_decision *d)
 {
 	struct memory *m = remember(p, d);
-	char *uid = NULL;
 
 	if (m->queued)
 		return;
 	m->queued = true;
-	uid = rf_alloc(d->uid.n + 1);
-	memcpy(uid, d->uid.p, d->uid.n);
-	rf_vec_push(&p->tell, uid);
+	rf_vec_push(&p->tell, rf_str_dup(d->uid));
 }
 
 static int write_reason(struct rf_placer *p, struct rf_arena *a, const struct rf_json *pod, struct rf_str reason)

@@ -8,14 +8,6 @@
 #include "node/volume.h"
 #include "plugin/private.h"
 
-static char *copy(struct rf_str s)
-{
-	char *c = rf_alloc(s.n + 1);
-
-	memcpy(c, s.p, s.n);
-	return c;
-}
-
 static void free_boxes(struct rf_held_box *boxes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -288,7 +280,7 @@ static int take_boxes(struct rf_held *h, const struct rf_json *claim, const stru
 		if (rf_check_mounts(c, err) < 0)
 			return -err->code;
 		h->boxes[h->n_boxes++] =
-			(struct rf_held_box){ .name = copy(rf_json_str_at(c, "name")),
+			(struct rf_held_box){ .name = rf_str_dup(rf_json_str_at(c, "name")),
 					      .grant = grant };
 	}
 	if (h->n_boxes == 0)
@@ -338,13 +330,13 @@ static struct rf_held *make(struct rf_plugin *p, const struct rf_json *claim, st
 	struct rf_held *h = rf_new(struct rf_held);
 
 	*h = (struct rf_held){ .plugin = p,
-			       .uid = copy(rf_kube_uid(claim)),
-			       .ns = copy(rf_kube_namespace(claim)),
-			       .name = copy(rf_kube_name(claim)),
-			       .pod_uid = copy(pod_uid),
-			       .pod = copy(pod),
-			       .tenant = copy(rf_kube_annotation(claim, RF_TENANT_LABEL)),
-			       .domain = copy(RF_STR_EMPTY),
+			       .uid = rf_str_dup(rf_kube_uid(claim)),
+			       .ns = rf_str_dup(rf_kube_namespace(claim)),
+			       .name = rf_str_dup(rf_kube_name(claim)),
+			       .pod_uid = rf_str_dup(pod_uid),
+			       .pod = rf_str_dup(pod),
+			       .tenant = rf_str_dup(rf_kube_annotation(claim, RF_TENANT_LABEL)),
+			       .domain = rf_str_dup(RF_STR_EMPTY),
 			       .dir = rf_strdup(rf_record_dir(&a, p, rf_kube_uid(claim))) };
 	return h;
 }
@@ -445,7 +437,7 @@ static void add_card(struct rf_held *h, const struct rf_json *claim, size_t resu
 
 	if (b == NULL) {
 		b = &h->boxes[h->n_boxes++];
-		*b = (struct rf_held_box){ .name = copy(container), .grant = { .whole = !sliced, .sliced = sliced } };
+		*b = (struct rf_held_box){ .name = rf_str_dup(container), .grant = { .whole = !sliced, .sliced = sliced } };
 	}
 	if (b->grant.sliced == sliced && b->grant.n < RF_GRANT_CARDS_MAX)
 		b->grant.cards[b->grant.n++] = card;

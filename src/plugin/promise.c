@@ -15,10 +15,7 @@ static void free_str(struct rf_str s)
 
 static struct rf_str keep(struct rf_str s)
 {
-	char *c = rf_alloc(s.n + 1);
-
-	memcpy(c, s.p, s.n);
-	return rf_str_n(c, s.n);
+	return rf_str_n(rf_str_dup(s), s.n);
 }
 
 static void free_promise(struct rf_promise *m)

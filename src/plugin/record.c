@@ -65,11 +65,7 @@ int rf_record_save(const struct rf_held *h, struct rf_err *err)
 
 static char *text_of(const struct rf_json *v, const char *field)
 {
-	struct rf_str s = rf_json_str(rf_json_get(v, rf_str(field)));
-	char *c = rf_alloc(s.n + 1);
-
-	memcpy(c, s.p, s.n);
-	return c;
+	return rf_str_dup(rf_json_str(rf_json_get(v, rf_str(field))));
 }
 
 static bool read_card(const struct rf_json *v, struct rf_grant_card *ret)

@@ -185,15 +185,6 @@ void rf_core_free(struct rf_core *c)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-char *co_dup(struct rf_str s)
-{
-	char *p = rf_alloc(s.n + 1);
-
-	if (s.n > 0)
-		memcpy(p, s.p, s.n);
-	return p;
-}
-
 /* Namespaces of the cluster itself. Their pods run everywhere, or there would be no cluster. */
 bool co_is_system(struct rf_str ns)
 {
@@ -207,7 +198,7 @@ struct co_tenant *co_tenant(struct rf_core *c, struct rf_str name)
 	if (t != NULL)
 		return t;
 	t = rf_new(struct co_tenant);
-	t->name = co_dup(name);
+	t->name = rf_str_dup(name);
 	t->id = ++c->n_tenants;
 	t->level = RF_ISOLATION_NODE; /* nobody can say what it accepts: it accepts nothing */
 	rf_map_set(&c->tenants, name, t);
@@ -221,7 +212,7 @@ struct co_ns *co_space(struct rf_core *c, struct rf_str name)
 	if (s != NULL)
 		return s;
 	s = rf_new(struct co_ns);
-	s->name = co_dup(name);
+	s->name = rf_str_dup(name);
 	s->system = co_is_system(name);
 	s->stranger = ++c->n_tenants;
 	rf_map_set(&c->spaces, name, s);
@@ -235,7 +226,7 @@ struct co_node *co_node(struct rf_core *c, struct rf_str name)
 	if (n != NULL)
 		return n;
 	n = rf_new(struct co_node);
-	n->name = co_dup(name);
+	n->name = rf_str_dup(name);
 	n->handle = RF_FLEET_NONE;
 	rf_map_set(&c->nodes, name, n);
 	return n;
@@ -337,7 +328,7 @@ uint8_t co_model(struct rf_core *c, struct rf_str told)
 
 static bool any_card_has(struct rf_str profile)
 {
-	rf_auto_free char *name = co_dup(profile);
+	rf_auto_free char *name = rf_str_dup(profile);
 	const struct rf_gpu_model *g;
 
 	for (size_t i = 0; (g = rf_gpu_model_at(i)) != NULL; i++) {
@@ -357,7 +348,7 @@ int64_t co_profile(struct rf_core *c, struct rf_str name)
 	}
 	if (!any_card_has(name))
 		return -1;
-	p = (struct co_profile){ .name = co_dup(name) };
+	p = (struct co_profile){ .name = rf_str_dup(name) };
 	p.resource = add_resource(c, "mig", p.name, (struct rf_queue_resource){ .cut = true });
 	rf_vec_push(&c->profiles, p);
 	c->capacity_stale = true;

@@ -119,7 +119,7 @@ static bool set_label(char **at, const struct rf_sched_node *v, const char *key)
 	if (*at != NULL ? rf_str_is(value, *at) : value.n == 0)
 		return false;
 	free(*at);
-	*at = value.n > 0 ? co_dup(value) : NULL;
+	*at = value.n > 0 ? rf_str_dup(value) : NULL;
 	return true;
 }
 
@@ -314,14 +314,14 @@ int co_slot(struct co_node *n, struct rf_str device)
 	}
 	if (n->n_slots < RF_FLEET_CARDS_MAX) {
 		n->slots = rf_realloc(n->slots, (n->n_slots + 1) * sizeof(*n->slots));
-		n->slots[n->n_slots] = (struct co_slot){ .name = co_dup(device) };
+		n->slots[n->n_slots] = (struct co_slot){ .name = rf_str_dup(device) };
 		return (int)n->n_slots++;
 	}
 	for (i = 0; i < n->n_slots; i++) {
 		if (n->slots[i].there || slot_in_use(n, i))
 			continue;
 		free(n->slots[i].name);
-		n->slots[i] = (struct co_slot){ .name = co_dup(device) };
+		n->slots[i] = (struct co_slot){ .name = rf_str_dup(device) };
 		return (int)i;
 	}
 	return -1;

@@ -287,7 +287,7 @@ static struct rf_str facts_of(struct rf_core *c, const struct rf_sched_pod *p)
 static void keep_facts(struct co_shape *s, struct rf_str facts)
 {
 	if (facts.n > 0)
-		s->facts = rf_str_n(co_dup(facts), facts.n);
+		s->facts = rf_str_n(rf_str_dup(facts), facts.n);
 }
 
 static struct co_shape *one_more(struct co_shape *s)

@@ -45,7 +45,7 @@ static void set_text(char **at, struct rf_str s)
 	if (same_text(*at, s))
 		return;
 	free(*at);
-	*at = s.n > 0 ? co_dup(s) : NULL;
+	*at = s.n > 0 ? rf_str_dup(s) : NULL;
 }
 
 /* --- groups ----------------------------------------------------------------------------------- */
@@ -57,8 +57,8 @@ struct co_group *co_group(struct rf_core *c, struct rf_str ns, struct rf_str nam
 	if (g != NULL)
 		return g;
 	g = rf_new(struct co_group);
-	g->key = co_dup(rf_buf_str(&c->scratch));
-	g->name = co_dup(name);
+	g->key = rf_str_dup(rf_buf_str(&c->scratch));
+	g->name = rf_str_dup(name);
 	rf_map_set(&c->groups, rf_str(g->key), g);
 	g->ns = co_space(c, ns);
 	g->ns->n_groups++;
@@ -233,7 +233,7 @@ static void keep_raw(struct rf_core *c, struct co_pod *p, const struct rf_sched_
 	struct rf_log_event e = { .kind = RF_LOG_POD, .t = c->now, .pod = *v };
 	rf_buf_clear(&c->scratch);
 	rf_log_write(&c->scratch, &e);
-	p->raw = co_dup(rf_buf_str(&c->scratch));
+	p->raw = rf_str_dup(rf_buf_str(&c->scratch));
 }
 
 static void set_shape(struct rf_core *c, struct co_pod *p, const struct rf_sched_pod *v)
@@ -317,7 +317,7 @@ void rf_core_put_pod(struct rf_core *c, const struct rf_sched_pod *v, int64_t no
 	if (p->known && v->rv < p->rv)
 		return;
 	if (p->ns == NULL) {
-		p->name_text = co_dup(v->name);
+		p->name_text = rf_str_dup(v->name);
 		p->name = rf_str_n(p->name_text, v->name.n);
 		join_space(p, co_space(c, v->ns));
 		drop_foreign_claims(c, p);

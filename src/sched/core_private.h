@@ -484,7 +484,6 @@ struct rf_core {
 
 /* --- core.c: names and numbers ---------------------------------------------------------------- */
 
-char *co_dup(struct rf_str s);
 bool co_is_system(struct rf_str ns);
 struct co_tenant *co_tenant(struct rf_core *c, struct rf_str name); /* made where it is not */
 struct co_ns *co_space(struct rf_core *c, struct rf_str name);

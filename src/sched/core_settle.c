@@ -172,7 +172,7 @@ void co_pause(struct rf_core *c, struct co_pod *p, struct rf_str why)
 	int64_t pause = CO_BACKOFF_MS;
 
 	free(p->failure);
-	p->failure = co_dup(rf_str_n(why.p, RF_MIN(why.n, 256)));
+	p->failure = rf_str_dup(rf_str_n(why.p, RF_MIN(why.n, 256)));
 	for (unsigned i = 0; i < p->fails && pause < CO_BACKOFF_MAX_MS; i++)
 		pause *= 2;
 	p->fails = (uint16_t)RF_MIN(p->fails + 1, UINT16_MAX);

@@ -24,7 +24,7 @@ static struct co_queue *find_queue(struct rf_core *c, struct rf_str name)
 	if (q != NULL)
 		return q;
 	q = rf_new(struct co_queue);
-	q->name = co_dup(name);
+	q->name = rf_str_dup(name);
 	rf_map_set(&c->queue_map, name, q);
 	return q;
 }

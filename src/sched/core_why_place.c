@@ -423,7 +423,7 @@ bool co_why_refresh(struct co_words *w, struct co_pod *p, uint64_t models)
 	s->why_leave = leave;
 	text = fill_why(w, p, models);
 	free(s->why);
-	s->why = w->mute ? NULL : co_dup(text);
+	s->why = w->mute ? NULL : rf_str_dup(text);
 	s->why_number = w->number;
 	w->number = number;
 	w->c->looked += rf_fleet_looks(w->c->fleet) - looks;

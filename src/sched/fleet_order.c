@@ -64,9 +64,7 @@ void fl_order_set(struct rf_fleet *f, uint32_t node, struct rf_str name)
 	fl_order_drop(f, node);
 	if (again)
 		fl_lanes_reset(f->lanes); /* they know where the handle was among the others */
-	f->names.at[node] = rf_alloc(name.n + 1);
-	if (name.n > 0)
-		memcpy(f->names.at[node], name.p, name.n);
+	f->names.at[node] = rf_str_dup(name);
 	at = find(f, node);
 	rf_vec_push(&f->by_name, node);
 	memmove(f->by_name.at + at + 1, f->by_name.at + at, (f->by_name.n - 1 - at) * sizeof(*f->by_name.at));

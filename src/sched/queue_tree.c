@@ -8,8 +8,7 @@ static struct rf_queue *new_queue(struct rf_queues *qs, struct rf_str name)
 
 	for (size_t i = 0; i < RF_V_COUNT; i++)
 		q->v[i] = all + i * qs->n_res;
-	q->name = rf_alloc(name.n + 1);
-	memcpy(q->name, name.p, name.n);
+	q->name = rf_str_dup(name);
 	q->serial = ++qs->serial;
 	q->weight = 1;
 	rf_order_leaf(q);

@@ -332,9 +332,8 @@ static struct job *job_of(struct rf_tally *b, const struct rf_log_event *e, uint
 	if (j != NULL)
 		return j;
 	j = rf_new(struct job);
-	j->key = rf_alloc(key.n + 1);
+	j->key = rf_str_dup(rf_buf_str(&key));
 	j->key_n = key.n;
-	memcpy(j->key, key.p, key.n);
 	j->tenant = tenant;
 	j->submit = p->created_ms > 0 ? RF_MIN(p->created_ms, e->t) : e->t;
 	min = gang ? rf_map_get(&b->groups, rf_buf_str(&key)) : NULL;

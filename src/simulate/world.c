@@ -214,9 +214,8 @@ static struct gang *gang_of(struct rf_world *w, struct rf_str ns, struct rf_str 
 	if (g != NULL)
 		return g;
 	g = rf_new(struct gang);
-	g->key = rf_alloc(key.n + 1);
+	g->key = rf_str_dup(rf_buf_str(&key));
 	g->key_n = key.n;
-	memcpy(g->key, key.p, key.n);
 	rf_map_set(&w->gangs, rf_buf_str(&key), g);
 	return g;
 }
@@ -271,8 +270,7 @@ static struct rf_str node_name(struct rf_world *w, struct rf_str name)
 	char *s = rf_map_get(&w->node_names, name);
 
 	if (s == NULL) {
-		s = rf_alloc(name.n + 1);
-		memcpy(s, name.p, name.n);
+		s = rf_str_dup(name);
 		rf_map_set(&w->node_names, name, s);
 	}
 	return rf_str_n(s, name.n);
