@@ -130,6 +130,7 @@ static void free_tables(struct rf_core *c)
 	rf_vec_done(&c->members);
 	rf_vec_done(&c->flight);
 	rf_vec_done(&c->going);
+	rf_vec_done(&c->leavers);
 	rf_vec_done(&c->flights);
 	rf_buf_done(&c->scratch);
 }
@@ -151,6 +152,7 @@ void rf_core_free(struct rf_core *c)
 	rf_vec_clear(&c->todo);
 	rf_vec_clear(&c->paused);
 	rf_vec_clear(&c->flight);
+	rf_vec_clear(&c->leavers);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->pods, s)) != NULL;)
 		co_pod_free(c, s->value);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->claims, s)) != NULL;) {

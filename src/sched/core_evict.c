@@ -128,6 +128,31 @@ bool co_leaves(const struct co_pod *p)
 	return (p->deleting && p->grace <= GRACE_MS) || p->evicting || p->ended || !p->known;
 }
 
+void co_leaver(struct rf_core *c, struct co_pod *p)
+{
+	if (p->leaver || p->state != CO_BOUND || !co_leaves(p))
+		return;
+	p->leaver = true;
+	rf_vec_push(&c->leavers, p);
+}
+
+static bool any_leaves(struct rf_core *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->leavers.n; i++) {
+		struct co_pod *p = c->leavers.at[i];
+
+		if (p == NULL)
+			continue;
+		p->leaver = p->state == CO_BOUND && co_leaves(p);
+		if (p->leaver)
+			c->leavers.at[n++] = p;
+	}
+	c->leavers.n = n;
+	return n > 0 || c->n_left_claims > 0;
+}
+
 /* Not all of it that was decided is bound yet: what would be left of it is not known. */
 static bool is_coming(const struct co_group *g)
 {
@@ -991,6 +1016,7 @@ static void carry_out(struct rf_core *c, struct co_plan *p)
 		if (co_leaves(v))
 			continue;
 		v->evicting = true;
+		co_leaver(c, v);
 		v->by_priority = p->plan.by_priority && v->work->queue == p->work->queue; /* beside others that give back */
 		co_todo(c, v, CO_EVICT);
 	}
@@ -1206,6 +1232,14 @@ static bool find_plan_of_models(struct rf_core *c, struct co_work *w, struct co_
 	return false;
 }
 
+/* Nobody leaves anyway, none of its own queue has a lower priority, and no other queue has more than it is guaranteed? This is
+ * seen at once, and a search for a plan looks at all that runs. */
+static bool nobody_goes(struct rf_core *c, const struct co_work *w)
+{
+	return c->dirty.n == 0 && c->dirty_groups.n == 0 && !c->min_runs && !any_leaves(c) && !co_outranks(w) &&
+	       !rf_takes_any(c->queues, w->w, c->now);
+}
+
 /* Not even on empty machines? */
 static bool hopeless(struct rf_core *c, const struct co_work *w)
 {
@@ -1333,7 +1367,7 @@ bool co_plan(struct rf_core *c)
 		return false;
 	n = find_candidates(c, work, RF_COUNT(work), !fresh);
 	for (size_t i = 0; i < n && c->plans.n < CO_PLANS_MAX; i++) {
-		bool never = hopeless(c, work[i]), found = !never && plan_for(c, work[i]);
+		bool never = nobody_goes(c, work[i]) || hopeless(c, work[i]), found = !never && plan_for(c, work[i]);
 
 		c->attempts -= many_wait(c) ? VAIN_COST : 1;
 		if (many_wait(c))
@@ -1413,6 +1447,7 @@ void co_evict_half(struct rf_core *c, struct co_group *g)
 			continue;
 		}
 		p->evicting = true;
+		co_leaver(c, p);
 		co_todo(c, p, CO_EVICT);
 	}
 }
@@ -1476,6 +1511,7 @@ void co_evict_rest(struct rf_core *c, struct co_group *g)
 		    co_pinned(p))
 			continue;
 		p->evicting = p->whole = true;
+		co_leaver(c, p);
 		g->going += g->going == 0; /* those who went before */
 		co_evict_again(c, p);
 	}

@@ -262,6 +262,7 @@ struct co_pod {
 	bool heard;    /* a claim was told of since it was placed */
 	bool flies;    /* is in the core's list of those */
 	bool goes;     /* is in the core's list of those that are evicted */
+	bool leaver;   /* is in the core's list of those that leave */
 	bool respec;   /* what its work says of it is another */
 	/* What it ran under since it has a seat, the loosest of it: its tenant may not make it harder to take back. */
 	bool ran, loose; /* loose: not pinned */
@@ -460,6 +461,8 @@ struct rf_core {
 	RF_VEC(struct rf_evict_member) members; /* as last asked for by the planner */
 	RF_VEC(struct co_pod *) flight;		/* placed; perhaps not any more only on their way */
 	RF_VEC(struct co_pod *) going;		/* to be evicted, or told; perhaps gone or staying by now */
+	RF_VEC(struct co_pod *) leavers;	/* bound, and leave anyway; perhaps not any more */
+	size_t n_left_claims;			/* work of cards that a pod left */
 	RF_VEC(struct co_flight) flights;	/* what those are charged, for the planner */
 	uint64_t news;	   /* counts settled facts */
 	uint64_t plan_news; /* as of which every candidate was looked at */
@@ -656,6 +659,7 @@ struct rf_str co_why_rest(const struct co_group *g, struct rf_arena *a); /* othe
 /* --- core_evict.c ----------------------------------------------------------------------------- */
 
 bool co_leaves(const struct co_pod *p); /* by itself or because it was evicted: its place is free soon */
+void co_leaver(struct rf_core *c, struct co_pod *p); /* to be called when that may have become true of it */
 void co_plan_drop(struct rf_core *c, struct co_plan *p);
 void co_plans_forget(struct rf_core *c, struct co_pod *victim); /* it is gone */
 void co_fly(struct rf_core *c, struct co_pod *p); /* it was placed */

@@ -485,6 +485,8 @@ static void settle_pods(struct rf_core *c)
 		all.at[i]->dirty = false;
 		if (settle_pod(c, all.at[i]) && !all.at[i]->dirty)
 			free_pod(c, all.at[i]);
+		else
+			co_leaver(c, all.at[i]);
 	}
 	REUSE(&c->dirty, &all);
 }

@@ -462,6 +462,7 @@ void co_work_claim(struct rf_core *c, struct co_claim *k)
 	if (k->work == NULL) {
 		k->work = rf_new(struct co_work);
 		k->work->claim = k;
+		c->n_left_claims++;
 		k->work->started = c->now;
 	}
 	co_work_run(c, k->work);
@@ -472,6 +473,7 @@ void co_work_free(struct rf_core *c, struct co_work *w)
 	struct co_pod *next;
 
 	withdraw(c, w);
+	c->n_left_claims -= w->claim != NULL;
 	if (w->plan != NULL)
 		co_plan_drop(c, w->plan);
 	for (struct co_pod *p = w->first; p != NULL; p = next) {

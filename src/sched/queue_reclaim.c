@@ -210,10 +210,10 @@ static int by_share(const void *pa, const void *pb)
 	return strcmp(b->name, a->name);
 }
 
-static bool over_somewhere(const struct reclaim *c, const struct rf_queue *leaf)
+static bool over_somewhere(const struct rf_queues *qs, const struct rf_queue *leaf)
 {
-	for (size_t r = 0; r < c->qs->n_res; r++) {
-		if (leaf->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT && over_floor(c->qs, leaf, r, ABOVE_GUARANTEE) > 0)
+	for (size_t r = 0; r < qs->n_res; r++) {
+		if (leaf->v[RF_V_GUAR][r] != RF_QUEUE_NO_LIMIT && over_floor(qs, leaf, r, ABOVE_GUARANTEE) > 0)
 			return true;
 	}
 	return false;
@@ -242,7 +242,7 @@ static size_t find_pools(const struct reclaim *c, struct pool *pools)
 		struct rf_queue *q = c->qs->order.at[i];
 		size_t depth;
 
-		if (q->running == NULL || q == c->w->shape->leaf || !over_somewhere(c, q))
+		if (q->running == NULL || q == c->w->shape->leaf || !over_somewhere(c->qs, q))
 			continue;
 		depth = parting(c, q);
 		/* a queue has children or workloads, so that both paths go on below */
@@ -713,6 +713,26 @@ struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int6
 	list_takes(t, pools, n_pools);
 	free(pools);
 	return t;
+}
+
+bool rf_takes_any(struct rf_queues *qs, const struct rf_workload *w, int64_t now)
+{
+	int64_t start;
+
+	rf_queues_settle_tree(qs, now);
+	if (rf_workload_reserved(qs, w, &start) && start <= now)
+		return true;
+	for (size_t i = 0; i < qs->n_reserved; i++) {
+		if (ended_since(qs, qs->reserved[i].start, now))
+			return true;
+	}
+	for (size_t i = 0; i < qs->order.n; i++) {
+		const struct rf_queue *q = qs->order.at[i];
+
+		if (q->running != NULL && q != w->shape->leaf && over_somewhere(qs, q))
+			return true;
+	}
+	return false;
 }
 
 void rf_takes_close(struct rf_takes *t)
