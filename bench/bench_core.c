@@ -885,7 +885,7 @@ static void case_behind(void)
 /* --- the neighbour --------------------------------------------------------------------------------------- */
 
 #define ROUNDS 4000
-#define REPEATS 3
+#define REPEATS 5
 
 struct beside {
 	double p50, p99, p999, worst; /* us, told to decided */

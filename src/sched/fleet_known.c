@@ -335,6 +335,12 @@ static uint64_t in_class(const struct rf_fleet *f, const struct rf_fleet_ask *as
 	return ask->class == 0 ? ~UINT64_C(0) : f->classes.at[ask->class][word];
 }
 
+/* Mostly there are none, and counting is a call where the processor's instruction may not be used. */
+static uint32_t count_bits(uint64_t bits)
+{
+	return bits != 0 ? (uint32_t)__builtin_popcountll(bits) : 0;
+}
+
 static void count_block(const struct kind *k, size_t word, uint64_t bits, const struct rf_fleet_ask *ask,
 			uint32_t ret[RF_FLEET_UNFITS])
 {
@@ -346,7 +352,7 @@ static void count_block(const struct kind *k, size_t word, uint64_t bits, const 
 		return;
 	}
 	for (unsigned v = 0; v < VERDICTS; v++)
-		ret[said(v)] += (uint32_t)__builtin_popcountll(b->of[v] & bits);
+		ret[said(v)] += count_bits(b->of[v] & bits);
 }
 
 /* It may not touch as many cards as it would, and finds no place that is held already. */
@@ -367,7 +373,7 @@ void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t r
 	for (size_t w = 0; w * 64 < k->n; w++) {
 		uint64_t bits = k->blocks[w].there & in_class(f, ask, w);
 
-		ret[RF_FLEET_NOT_IN_CLASS] += (uint32_t)__builtin_popcountll(k->blocks[w].there & ~bits);
+		ret[RF_FLEET_NOT_IN_CLASS] += count_bits(k->blocks[w].there & ~bits);
 		if (bits != 0)
 			count_block(k, w, bits, ask, ret);
 	}
