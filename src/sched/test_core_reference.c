@@ -1365,13 +1365,22 @@ static bool certainly_over(const struct world *w, const struct pod *p, const str
 	return true;
 }
 
-/* Work that may go beyond doubt: alone, over the guarantee in one kind even when all such work is gone. */
+static bool is_on_away_card(const struct world *w, const struct pod *o)
+{
+	for (int i = 0; ref_holds(o) && i < o->place.n; i++)
+		if (card_away(w, &w->nodes[o->place.node].cards[o->place.held[i].card]))
+			return true;
+	return false;
+}
+
+/* Work that may go beyond doubt: alone, on cards that are there, over the guarantee in one kind even when all such work is gone. */
 static bool certain_victim(const struct world *w, const struct pod *p, const struct pod *o, const bool gone[PODS])
 {
 	int leaf = ref_leaf(w, o);
 
 	if (o->group != NOBODY || o->node == NOBODY || o->ended || !o->live || leaf == NOBODY || leaf == ref_leaf(w, p) ||
-	    ref_is_pinned(w, o) || w->now < o->started + o->min_run || !budget_open(w, o) || (o->budget == 1 && o->space < BUDGETS))
+	    ref_is_pinned(w, o) || w->now < o->started + o->min_run || !budget_open(w, o) || (o->budget == 1 && o->space < BUDGETS) ||
+	    is_on_away_card(w, o))
 		return false;
 	for (enum res r = 0; r < RES; r++)
 		if (is_kind(r) && asks_at(o, r, w, ref_holds(o) ? &o->place : NULL) > 0 && certainly_over(w, p, o, r, gone))
