@@ -1236,8 +1236,7 @@ static bool find_plan_of_models(struct rf_core *c, struct co_work *w, struct co_
  * seen at once, and a search for a plan looks at all that runs. */
 static bool nobody_goes(struct rf_core *c, const struct co_work *w)
 {
-	return c->dirty.n == 0 && c->dirty_groups.n == 0 && !c->min_runs && !any_leaves(c) && !co_outranks(w) &&
-	       !rf_takes_any(c->queues, w->w, c->now);
+	return c->dirty.n == 0 && c->dirty_groups.n == 0 && !any_leaves(c) && !co_outranks(w) && !rf_takes_any(c->queues, w->w, c->now);
 }
 
 /* Not even on empty machines? */
@@ -1353,7 +1352,7 @@ static void note_luck(struct rf_core *c, struct co_queue *q, bool luck)
 bool co_plan(struct rf_core *c)
 {
 	struct co_work *work[ATTEMPTS];
-	bool fresh = c->plan_news != c->news + 1;
+	bool fresh = c->plan_news != c->news + 1, vain = false;
 	size_t n;
 
 	if ((!fresh && !c->plan_more) || (c->n_waits > MANY_WAIT && fresh && c->now < c->plan_ms))
@@ -1375,10 +1374,11 @@ bool co_plan(struct rf_core *c)
 		if (never) {
 			work[i]->planned = c->news + 1;
 			note_vain(c, work[i]);
-		} else if (!found) {
-			wake_for_min_runs(c);
 		}
+		vain = vain || (!never && !found);
 	}
+	if (vain)
+		wake_for_min_runs(c);
 	/* Behind the first of a queue another may have more luck. */
 	c->plan_more |= n > 0;
 	return n > 0;

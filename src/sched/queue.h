@@ -271,7 +271,7 @@ void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int6
 struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
 			       int64_t part, struct rf_workload *const *beside, size_t n_beside, const struct rf_queue_ask *joins,
 			       size_t n_joins);
-/* Would it list anything of another queue that may be taken, or has time brought news? False: surely not. */
+/* Would it list anything of another queue that may be taken, or has the time of a reservation come? False: surely not. */
 bool rf_takes_any(struct rf_queues *qs, const struct rf_workload *w, int64_t now);
 /* The books are as before. NULL: nothing. */
 void rf_takes_close(struct rf_takes *t);

@@ -311,6 +311,40 @@ static void a_fair_share_can_be_claimed(void **state)
 	assert_int_equal(rf_reclaim_candidates(qs, w, 9, RF_RECLAIM_FAIR, true, v, 16), 5);
 }
 
+static bool any_listed(struct rf_queues *qs, struct rf_workload *w, int64_t now)
+{
+	struct rf_takes *t = rf_takes_open(qs, w, now, RF_RECLAIM_GUARANTEE, 0, NULL, 0, NULL, 0);
+	const struct rf_take *all;
+	bool any = false;
+	size_t n;
+
+	all = rf_takes_all(t, &n);
+	for (size_t i = 0; i < n; i++)
+		any = any || all[i].kind != RF_TAKE_NEVER;
+	rf_takes_close(t);
+	return any;
+}
+
+/* Where it says that nothing can be taken, nothing is listed. */
+static void whether_any_can_be_taken_is_seen_without_a_list(void **state)
+{
+	rf_auto_ptr(queues) qs = make();
+	struct rf_queue *a = put(qs, "a", "", 2, NONE), *b = put(qs, "b", "", 4, NONE);
+	struct rf_workload *w;
+
+	capacity(qs, 6);
+	run_one(qs, a, 2, 0);
+	run_one(qs, b, 2, 0);
+	w = submit(qs, b, 2);
+	rf_takes_news(qs);
+	assert_false(any_listed(qs, w, 9));
+	assert_false(rf_takes_any(qs, w, 9)); /* a has what it is guaranteed, and its own does not count */
+	run_one(qs, a, 1, 10);
+	rf_takes_news(qs);
+	assert_true(rf_takes_any(qs, w, 11));
+	assert_true(any_listed(qs, w, 11));
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(void)
 {
@@ -326,6 +360,7 @@ int main(void)
 		T(a_protected_queue_is_passed_over),
 		T(victims_are_few),
 		T(a_fair_share_can_be_claimed),
+		T(whether_any_can_be_taken_is_seen_without_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
