@@ -703,6 +703,31 @@ static void late_member(bool restart)
 	end(w);
 }
 
+/* Who comes late and matters more than the others stays when one of them goes. */
+static void test_late_member_that_matters_more(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *first, *late, *p;
+
+	(void)state;
+	guarantee(w, BOLT, R_CARDS, 4);
+	gang(w, ACME, 1);
+	first = member(w, ACME, S_CARD, 0);
+	settle(w);
+	late = member(w, ACME, S_CARD, 2);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	p = submit(w, BOLT, S_CARD2);
+	settle(w);
+	assert_int_equal(p->node, 0);
+	p = submit(w, BOLT, S_CARD);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	assert_true(late->node == 0 && late->live && !late->deleting);
+	assert_true(!first->live || first->deleting || first->node == NOBODY);
+	end(w);
+}
+
 static void test_late_member(void **state)
 {
 	(void)state;
@@ -920,6 +945,7 @@ int main(void)
 		cmocka_unit_test(test_unlike_gang_comes_back_in_parts),
 		cmocka_unit_test(test_late_member_of_an_unlike_gang),
 		cmocka_unit_test(test_late_member),
+		cmocka_unit_test(test_late_member_that_matters_more),
 		cmocka_unit_test(test_bindings_on_their_way),
 		cmocka_unit_test(test_bound_after_all),
 		cmocka_unit_test(test_half_a_gang_is_kept),
