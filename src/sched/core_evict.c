@@ -373,9 +373,13 @@ static bool must_go(const struct co_pod *p)
 
 static void stays(struct rf_core *c, struct co_pod *p)
 {
+	struct co_group *g = p->group;
+
 	p->evicting = p->whole = false;
-	if (p->group != NULL)
-		co_mark_group(c, p->group); /* it counts as one of them again */
+	if (g == NULL)
+		return;
+	g->was_whole = g->was_whole || g->had_started;
+	co_mark_group(c, g); /* it counts as one of them again */
 }
 
 void co_plan_drop(struct rf_core *c, struct co_plan *p)

@@ -492,6 +492,7 @@ void co_group_settle(struct rf_core *c, struct co_group *g)
 		return;
 	}
 	left = count_left(g);
+	g->had_started = left == 0 && r.bound > 0 && (g->had_started || g->started || g->was_whole);
 	if (left == 0)
 		g->started = g->was_whole = false; /* it starts anew */
 	else if (left >= g->min && g->going == 0) /* while some of it are told to go it does not say so (co_has_started) */

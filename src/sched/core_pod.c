@@ -103,8 +103,10 @@ void rf_core_put_group(struct rf_core *c, const struct rf_sched_group *v)
 	g->min_run = RF_MIN(RF_MAX(v->min_run_ms, 0), RF_QUEUE_MS_MAX);
 	g->run_limit = RF_MIN(RF_MAX(v->run_limit_ms, 0), RF_QUEUE_MS_MAX);
 	g->pinned = v->pinned;
-	if (!co_has_started(g))
-		g->was_whole = false; /* none of it is left, and who comes before that is settled starts anew */
+	if (!co_has_started(g)) { /* none of it is left, and who comes before that is settled starts anew */
+		g->had_started = g->had_started || g->was_whole;
+		g->was_whole = false;
+	}
 	g->started = g->says = v->started;
 	if (v->ending_ms > g->ending_was) {
 		g->ending = g->ending_was = v->ending_ms;
@@ -127,7 +129,7 @@ void rf_core_del_group(struct rf_core *c, struct rf_str ns, struct rf_str name)
 	CO_LOG(c, RF_LOG_GROUP, .del = true, .ns = ns, .name = name);
 	if (g == NULL || !g->known)
 		return;
-	g->known = g->started = g->says = g->was_whole = false;
+	g->known = g->started = g->says = g->was_whole = g->had_started = false;
 	for (struct co_pod *p = g->pods; p != NULL; p = p->group_next) {
 		p->respec = true;
 		co_mark(c, p);

@@ -304,6 +304,7 @@ struct co_group {
 	int64_t rv, min, created, min_run, run_limit;
 	char *queue, *topology; /* NULL: none */
 	bool pinned, started, was_whole, dirty;
+	bool had_started; /* until all that is left of it were told to go; should one of them stay, it has again */
 	bool says; /* its PodGroup, that it started; taken back here first, when none of it is left */
 	bool listed; /* among those that time changes */
 	struct co_pod *pods;

@@ -433,6 +433,13 @@ static void write_failed(struct world *w, const struct write *x, const char *why
 	BOTH(w, rf_core_failed, what, rf_str(uid), rf_str(why), w->now);
 }
 
+/* Who was to go when the core crashed is left, and the gang one that started, also when others go before it says so. */
+void world_see_gangs(struct world *w)
+{
+	for (int g = 0; g < GROUPS; g++)
+		w->groups[g].seen_whole = w->groups[g].exists && left_of(w, g) >= w->groups[g].min;
+}
+
 static bool says_started(const struct world *w, int group)
 {
 	return rf_core_started(w->core, rf_str(space_name(w->groups[group].space)), rf_str(w->groups[group].name));
@@ -445,9 +452,10 @@ static void write_started(struct world *w, int group)
 
 	if (!g->exists || g->started == says_started(w, group))
 		return;
-	if (!g->started && left_of(w, group) < g->min)
+	if (!g->started && left_of(w, group) < g->min && !g->seen_whole)
 		broke(w, "I10 gang %s says that it started with %d of %d", g->name, (int)left_of(w, group), (int)g->min);
 	g->started = !g->started;
+	g->seen_whole = false;
 	g->whole_at = g->started ? w->now : 0;
 	world_tell_group(w, group);
 }

@@ -384,6 +384,42 @@ static void test_gang_that_ends_by_itself(void **state)
 	end(w);
 }
 
+/* The last of a gang that started long ago is told to go, and that is refused: it is what is left of that gang, as before, and not
+ * half of one that was never whole. */
+static void test_last_of_a_gang_stays(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *first, *last, *p;
+
+	(void)state;
+	guarantee(w, BOLT, R_CARDS, 4);
+	gang(w, ACME, 2);
+	first = member(w, ACME, S_CARD, 0);
+	last = member(w, ACME, S_CARD2, 0);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	world_time(w, 600000);
+	assert_true(world_decide(w, 64));
+	while (ref_ended_well(first))
+		first->serial++; /* it is to fail */
+	world_end_pod(w, first);
+	p = submit(w, BOLT, S_CARD4);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 1);
+	assert_true(world_decide(w, 64)); /* and looks at what it said */
+	while (evictions(w) > 0) {
+		w->no_fail = false;
+		assert_true(world_write(w, true));
+	}
+	delete(w, p, 0);
+	world_time(w, 600000);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 0);
+	rest(w);
+	assert_int_equal(last->node, 0);
+	end(w);
+}
+
 /* One of a gang was told to go as a whole when another of it, unlike these, is bound: what is planned anew knows all of them as
  * one again. */
 static void test_plan_anew_knows_the_gang(void **state)
@@ -936,6 +972,7 @@ int main(void)
 		cmocka_unit_test(test_restart_between_evictions),
 		cmocka_unit_test(test_gang_that_ends_by_itself),
 		cmocka_unit_test(test_refused_eviction_leaves_enough),
+		cmocka_unit_test(test_last_of_a_gang_stays),
 		cmocka_unit_test(test_plan_anew_knows_the_gang),
 		cmocka_unit_test(test_rest_of_no_group),
 		cmocka_unit_test(test_gang_was_one_again),

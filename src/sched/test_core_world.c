@@ -694,6 +694,7 @@ bool world_crash(struct world *w, uint64_t seed)
 		rf_core_free(w->twin);
 		w->twin = world_retell(w, seed * UINT64_C(6364136223846793005) + 1442695040888963407u);
 	}
+	world_see_gangs(w);
 	return true;
 }
 

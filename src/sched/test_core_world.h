@@ -75,6 +75,7 @@ struct queue {
 
 struct group {
 	bool exists, started, pinned;
+	bool seen_whole; /* as told when the core came back */
 	/* So many were told to go and not refused, and what was left then is less than its minimum; 0: not so. */
 	int64_t torn;
 	int64_t torn_at; /* when the first of these was told */
@@ -215,6 +216,7 @@ bool world_write(struct world *w, bool fails);
 void world_late_binds(struct world *w);
 void world_deliver(struct world *w);
 void world_write_groups(struct world *w);
+void world_see_gangs(struct world *w); /* after a crash */
 int world_new_pod(struct world *w, int space, int shape);
 void world_tell_pod(struct world *w, struct pod *p);
 void world_tell_node(struct world *w, int node);
