@@ -131,6 +131,8 @@ static void free_tables(struct rf_core *c)
 	rf_vec_done(&c->flight);
 	rf_vec_done(&c->going);
 	rf_vec_done(&c->leavers);
+	rf_vec_done(&c->left);
+	rf_vec_done(&c->go_anyway);
 	rf_vec_done(&c->flights);
 	rf_buf_done(&c->scratch);
 }

@@ -54,8 +54,8 @@ int co_audit(struct rf_core *c, struct rf_err *err)
 		unplaced -= ((const struct co_node *)m->value)->n_unplaced;
 	if (unplaced != 0)
 		return rf_fail(err, RF_INTERNAL, "claims that found a card taken are counted wrong by %zd", (ssize_t)unplaced);
-	if (left != c->n_left_claims)
-		return rf_fail(err, RF_INTERNAL, "%zu claims that pods left are charged, %zu known of", left, c->n_left_claims);
+	if (left != c->left.n)
+		return rf_fail(err, RF_INTERNAL, "%zu claims that pods left are charged, %zu known of", left, c->left.n);
 	rf_fleet_usage(c->fleet, &u);
 	if (holds != u.holds)
 		return rf_fail(err, RF_INTERNAL, "%zu holds in the fleet, %zu known of", u.holds, holds);

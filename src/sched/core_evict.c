@@ -150,7 +150,7 @@ static bool any_leaves(struct rf_core *c)
 			c->leavers.at[n++] = p;
 	}
 	c->leavers.n = n;
-	return n > 0 || c->n_left_claims > 0;
+	return n > 0 || c->left.n > 0;
 }
 
 /* Not all of it that was decided is bound yet: what would be left of it is not known. */
@@ -341,7 +341,7 @@ static struct rf_evict_world world_of(struct rf_core *c)
 					.gone = gone,
 					.back = back,
 					.ctx = c,
-					.policy = c->config.reclaim,
+					.how.policy = c->config.reclaim,
 					.most = c->config.victims_most };
 }
 
@@ -674,19 +674,33 @@ static bool is_on_cards(const struct co_work *w)
 	return false;
 }
 
+bool co_plans_on(const struct rf_core *c, const struct co_work *w, uint32_t node)
+{
+	for (size_t i = 0; i < c->plans.n; i++) {
+		if (c->plans.at[i]->work != w && counts_on(c, c->plans.at[i], w, node))
+			return true;
+	}
+	return false;
+}
+
+bool co_plans_meet(const struct rf_core *c, const struct co_work *w)
+{
+	for (const struct co_pod *p = c->plans.n > 0 ? w->first : NULL; p != NULL; p = p->work_next) {
+		if (p->seat != NULL && co_plans_on(c, w, p->seat->handle))
+			return true;
+	}
+	return false;
+}
+
 bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 {
 	rf_auto(arena) a = RF_ARENA_INIT;
 	struct pretence v[CO_PLANS_MAX];
-	/* where cards are not lent, plans count on how many are untouched anywhere */
-	bool touched = is_on_cards(w) && rf_queues_keep(c->queues, CO_CARDS, c->now), good;
+	bool good;
 	size_t mark;
 
-	for (size_t i = 0; i < c->plans.n && !touched; i++) {
-		for (const struct co_pod *p = w->first; p != NULL && !touched; p = p->work_next)
-			touched = c->plans.at[i]->work != w && p->seat != NULL && counts_on(c, c->plans.at[i], w, p->seat->handle);
-	}
-	if (!touched)
+	/* where cards are not lent, plans count on how many are untouched anywhere */
+	if (!co_plans_meet(c, w) && !(is_on_cards(w) && rf_queues_keep(c->queues, CO_CARDS, c->now)))
 		return true;
 	mark = rf_fleet_mark(c->fleet);
 	shift_seated(c, w, 1);
@@ -716,15 +730,38 @@ static void shift_plans(struct rf_core *c, const struct co_work *but, const stru
 	}
 }
 
+/* What plans but this work's will have of something. */
+static int64_t planned_of(const struct rf_core *c, const struct co_work *but, int64_t resource)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < c->plans.n; i++) {
+		const struct co_work *w = c->plans.at[i]->work;
+		const struct rf_queue_ask *ask;
+		size_t n = w != but ? rf_workload_asks(w->w, &ask) : 0;
+
+		for (size_t k = 0; k < n; k++)
+			sum += ask[k].resource == resource ? ask[k].amount * (w->alike ? RF_MAX(w->min, 1) : 1) : 0;
+	}
+	return sum;
+}
+
 bool co_plans_spare(struct rf_core *c, const struct co_work *w)
 {
 	struct rf_workload_spec s;
 	struct rf_workload_view v;
 	struct co_charge ch;
-	bool enough = true;
+	bool enough = c->model_quotas == 0;
 
 	rf_workload_view(w->w, &v);
 	co_spec(c, w, &ch, &s);
+	/* mostly there is enough for all of them, whoever goes */
+	for (size_t i = 0; i < ch.n && enough; i++)
+		enough = rf_queues_room(c->queues, v.queue, ch.ask[i].resource, w->preemptible, c->now) - planned_of(c, w, ch.ask[i].resource) >=
+			 ch.ask[i].amount * s.size;
+	if (enough)
+		return true;
+	enough = true;
 	shift_plans(c, w, NULL, 1);
 	for (size_t i = 0; i < ch.n && enough; i++)
 		enough = rf_queues_room(c->queues, v.queue, ch.ask[i].resource, w->preemptible, c->now) >=
@@ -1170,6 +1207,39 @@ static int64_t leave_then(struct rf_core *c, const struct co_work *w, const stru
 	return leave;
 }
 
+static int by_address(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t) * (struct rf_workload *const *)a, y = (uintptr_t) * (struct rf_workload *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Running work of which some leave, each once; in which order does not matter. */
+static void list_leaving(struct rf_core *c)
+{
+	size_t n = 0;
+
+	(void)any_leaves(c);
+	rf_vec_clear(&c->go_anyway);
+	for (size_t i = 0; i < c->leavers.n; i++) {
+		const struct co_work *w = c->leavers.at[i]->work;
+
+		if (w != NULL && w->running && w->w != NULL)
+			rf_vec_push(&c->go_anyway, w->w);
+	}
+	for (size_t i = 0; i < c->left.n; i++) {
+		if (c->left.at[i]->running && c->left.at[i]->w != NULL)
+			rf_vec_push(&c->go_anyway, c->left.at[i]->w);
+	}
+	if (c->go_anyway.n > 1)
+		qsort(c->go_anyway.at, c->go_anyway.n, sizeof(*c->go_anyway.at), by_address);
+	for (size_t i = 0; i < c->go_anyway.n; i++) {
+		if (i == 0 || c->go_anyway.at[i] != c->go_anyway.at[i - 1])
+			c->go_anyway.at[n++] = c->go_anyway.at[i];
+	}
+	c->go_anyway.n = n;
+}
+
 /* part: the resource of the one model that is left; 0: that does not matter. */
 static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int64_t part, struct co_plan *p)
 {
@@ -1182,12 +1252,17 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int
 	/* What is planned for others is theirs in the queues' books, too. */
 	for (size_t i = 0; i < c->plans.n; i++)
 		beside[i] = c->plans.at[i]->work->w;
-	world.beside = beside;
-	world.n_beside = c->plans.n;
+	world.how.beside = beside;
+	world.how.n_beside = c->plans.n;
 	charge_joined(c, w, &joined);
-	world.joins = joined.ask;
-	world.n_joins = joined.n;
-	world.part = part;
+	world.how.joins = joined.ask;
+	world.how.n_joins = joined.n;
+	world.how.part = part;
+	list_leaving(c);
+	world.how.narrow = c->dirty.n == 0;
+	world.how.outranks = co_outranks(w);
+	world.how.leaving = c->go_anyway.at;
+	world.how.n_leaving = c->go_anyway.n;
 	for (int i = 0; i < LEAVES; i++) {
 		leave = more;
 		if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))

@@ -282,7 +282,8 @@ static bool find_hidden(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask
 	return found;
 }
 
-static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool hide)
+/* Where no plan counts on, if there is such a place. */
+static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models)
 {
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	struct rf_fleet_ask ask RF_UNINITIALIZED;
@@ -293,8 +294,14 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool 
 		return false;
 	ask.may_kept = co_ahead_may(c, p->work);
 	ask.leave = co_leave(c, p->work);
-	if (!(hide ? find_hidden(c, p, &ask, &at) : co_find(c, p, &ask, &at)))
+	if (!co_find(c, p, &ask, &at))
 		return false;
+	if (co_plans_on(c, p->work, at.node)) {
+		struct rf_fleet_place other RF_UNINITIALIZED;
+
+		if (find_hidden(c, p, &ask, &other))
+			at = other;
+	}
 	if (rf_fleet_take(c->fleet, &ask, &at, false, &hold, &err) < 0)
 		return false;
 	co_seat_as(c, p, c->by_handle.at[at.node], hold, at.n > 0, false);
@@ -336,12 +343,14 @@ static bool admit(struct rf_core *c, struct co_work *w)
 
 enum outcome { STARTED, NO_PLACE, NO_QUOTA };
 
-static bool take(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, bool hide)
+static bool goes_as_gang(const struct co_work *w)
 {
-	bool gang = w->group != NULL ||
-		    (w->first->group != NULL && w->first->group->known && w->first->group->topology != NULL);
+	return w->group != NULL || (w->first->group != NULL && w->first->group->known && w->first->group->topology != NULL);
+}
 
-	return gang ? take_gang(c, w, members, models, hide) : take_one(c, w->first, models, hide);
+static bool take(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+{
+	return goes_as_gang(w) ? take_gang(c, w, members, models, false) : take_one(c, w->first, models);
 }
 
 /* On nodes that are kept for others: on what is left of them, or to go again when they come. */
@@ -352,11 +361,36 @@ static bool take_past(struct rf_core *c, struct co_work *w, int64_t members, uin
 	if (!co_ahead_try(c, w, past))
 		return false;
 	c->past = past;
-	found = take(c, w, members, models, false);
+	found = take(c, w, members, models);
 	c->past = CO_PAST_NEVER;
 	c->let_past = found && past == CO_PAST_STOPPED;
 	if (!found || past == CO_PAST_STOPPED || co_ahead_allow(c, w))
 		return found;
+	leave_seats(c, w);
+	return false;
+}
+
+static bool take_anywhere(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+{
+	return take(c, w, members, models) || take_past(c, w, members, models, CO_PAST_BESIDE) ||
+	       take_past(c, w, members, models, CO_PAST_STOPPED);
+}
+
+/* It has a place. Where a plan counts on that, a gang goes elsewhere if it can, as one pod did already; whether all plans can do without is
+ * asked only where it cannot, since that takes long. */
+static bool take_beside_plans(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+{
+	if (goes_as_gang(w) && co_plans_meet(c, w)) {
+		leave_seats(c, w);
+		c->let_past = false;
+		if (take_gang(c, w, members, models, true) && co_plans_allow(c, w))
+			return true;
+		leave_seats(c, w);
+		if (!take_anywhere(c, w, members, models))
+			return false;
+	}
+	if (co_plans_allow(c, w))
+		return true;
 	leave_seats(c, w);
 	return false;
 }
@@ -369,19 +403,10 @@ static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t member
 			return STARTED;
 		leave_seats(c, w);
 	}
-	if (!take(c, w, members, models, false) && !take_past(c, w, members, models, CO_PAST_BESIDE) &&
-	    !take_past(c, w, members, models, CO_PAST_STOPPED))
+	if (!take_anywhere(c, w, members, models))
 		return NO_PLACE;
-	if (c->plans.n > 0 && !co_plans_allow(c, w)) {
-		leave_seats(c, w);
-		c->let_past = false;
-		if (!take(c, w, members, models, true))
-			return NO_PLACE;
-		if (!co_plans_allow(c, w)) { /* also from there */
-			leave_seats(c, w);
-			return NO_PLACE;
-		}
-	}
+	if (c->plans.n > 0 && !take_beside_plans(c, w, members, models))
+		return NO_PLACE;
 	if ((c->plans.n == 0 || co_plans_spare(c, w)) && admit(c, w))
 		return STARTED;
 	leave_seats(c, w);

@@ -339,6 +339,7 @@ struct co_work {
 	struct co_queue *queue; /* NULL: cluster, or limbo */
 	struct co_group *group; /* of a gang */
 	struct co_claim *claim; /* of cards that a pod left */
+	size_t left_at;		/* its place among those */
 	struct co_pod *first;	/* members, those that matter most first */
 	size_t n;
 	int64_t min;   /* of a gang that waits: so many more are needed */
@@ -463,7 +464,8 @@ struct rf_core {
 	RF_VEC(struct co_pod *) flight;		/* placed; perhaps not any more only on their way */
 	RF_VEC(struct co_pod *) going;		/* to be evicted, or told; perhaps gone or staying by now */
 	RF_VEC(struct co_pod *) leavers;	/* bound, and leave anyway; perhaps not any more */
-	size_t n_left_claims;			/* work of cards that a pod left */
+	RF_VEC(struct co_work *) left;		/* work of cards that a pod left */
+	RF_VEC(struct rf_workload *) go_anyway;	/* of both, for the planner */
 	RF_VEC(struct co_flight) flights;	/* what those are charged, for the planner */
 	uint64_t news;	   /* counts settled facts */
 	uint64_t plan_news; /* as of which every candidate was looked at */
@@ -672,7 +674,10 @@ void co_plan_inherit(struct rf_core *c, struct co_work *w); /* it is tried befor
 /* The i-th that is refused with it though all are gone whom its plan takes; NULL: there is no more. */
 struct co_work *co_plan_behind(struct rf_core *c, const struct co_work *w, size_t i);
 bool co_plan_take(struct rf_core *c, struct co_work *w); /* the very places of its plan; false: some seats may be taken */
-/* May these seats be taken without making somebody's plan impossible? */
+/* Does somebody's plan count on this node, or on one of its seats? */
+bool co_plans_on(const struct rf_core *c, const struct co_work *w, uint32_t node);
+bool co_plans_meet(const struct rf_core *c, const struct co_work *w);
+/* May they be taken without making somebody's plan impossible? */
 bool co_plans_allow(struct rf_core *c, const struct co_work *w);
 bool co_plans_spare(struct rf_core *c, const struct co_work *w); /* and with what quotas leave then? */
 void co_plans_hide(struct rf_core *c, const struct co_work *w); /* inside a mark: their nodes are not to be had */

@@ -462,7 +462,8 @@ void co_work_claim(struct rf_core *c, struct co_claim *k)
 	if (k->work == NULL) {
 		k->work = rf_new(struct co_work);
 		k->work->claim = k;
-		c->n_left_claims++;
+		k->work->left_at = c->left.n;
+		rf_vec_push(&c->left, k->work);
 		k->work->started = c->now;
 	}
 	co_work_run(c, k->work);
@@ -473,7 +474,12 @@ void co_work_free(struct rf_core *c, struct co_work *w)
 	struct co_pod *next;
 
 	withdraw(c, w);
-	c->n_left_claims -= w->claim != NULL;
+	if (w->claim != NULL) {
+		struct co_work *last = c->left.at[--c->left.n];
+
+		c->left.at[w->left_at] = last;
+		last->left_at = w->left_at;
+	}
 	if (w->plan != NULL)
 		co_plan_drop(c, w->plan);
 	for (struct co_pod *p = w->first; p != NULL; p = next) {

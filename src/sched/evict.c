@@ -1032,6 +1032,14 @@ static bool try_hard(struct search *s)
 	return try_all(s, units, n);
 }
 
+static bool any_usable(const struct search *s)
+{
+	for (size_t i = 0; i < s->units.n; i++)
+		if (usable(s, &s->units.at[i]))
+			return true;
+	return false;
+}
+
 /* Could the quotas ever allow it, were all gone that may go at all? */
 static bool quota_suffices(struct search *s)
 {
@@ -1069,7 +1077,7 @@ static bool attempt_once(struct search *s)
 			put(s, i, true);
 	for (size_t i = 0; i < s->ways.n; i++)
 		s->ways.at[i].tried = false;
-	if (!quota_suffices(s))
+	if (!quota_suffices(s) || (!any_usable(s) && !could_fit(s))) /* with fewer gone it could not either */
 		return false;
 	ok = find_places_somewhere(s) && find_quota(s) && fits(s);
 	if (!ok) {
@@ -1474,8 +1482,7 @@ bool rf_evict_plan(const struct rf_evict_world *world, struct rf_workload *w, co
 	if (view.running || gang->min == 0 || gang->min > gang->n || gang->min > RF_GANG_MAX)
 		return false;
 	s.gang.n = gang->min;
-	s.takes = rf_takes_open(world->queues, w, now, world->policy, world->part, world->beside, world->n_beside, world->joins,
-				world->n_joins);
+	s.takes = rf_takes_open(world->queues, w, now, &world->how);
 	set_up(&s);
 	mark = rf_fleet_mark(s.f);
 	ok = search(&s) && list_go(&s, a, ret);

@@ -34,15 +34,8 @@ struct rf_evict_world {
 	void (*gone)(void *ctx, const struct rf_evict_member *m);
 	void (*back)(void *ctx, const struct rf_evict_member *m);
 	void *ctx;
-	enum rf_reclaim policy;
 	size_t most; /* members that go, those that leave anyway not counted */
-	/* Who waits and was planned for already: what is free in the books is theirs first. */
-	struct rf_workload *const *beside;
-	size_t n_beside;
-	int64_t part; /* on cards of this model only (rf_takes_open); 0: of any */
-	/* What the rest of its gang holds or waits for (rf_takes_open). */
-	const struct rf_queue_ask *joins;
-	size_t n_joins;
+	struct rf_takes_how how; /* beside: who waits and was planned for already: what is free in the books is theirs first */
 };
 
 struct rf_evict_plan {

@@ -262,20 +262,31 @@ void rf_takes_news(struct rf_queues *qs);
 void rf_takes_shift(struct rf_queues *qs, const struct rf_workload *w, int64_t members, int64_t now);
 /* As if it were charged so much more of something for which it does not ask by name: the model of the cards that it gets. */
 void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int64_t resource, int64_t amount, int64_t now);
-/* part: all that it asks for of the first resource is to be of this part; 0: of any. Then what its queue is guaranteed of that
- * part by name counts for it, and the quotas of the part must leave it, too.
- * beside: those wait too, and are to have their minimum beside it: others have been planned for already. What they will have
- * counts for claims and quotas, not for who is over its guarantee. Lives until it is closed.
- * joins: of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
- * gang. Where its queue is over with that, it has no claim: it would go again with them. Lives until it is closed. */
-struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
-			       int64_t part, struct rf_workload *const *beside, size_t n_beside, const struct rf_queue_ask *joins,
-			       size_t n_joins);
+struct rf_takes_how { /* what it names lives until it is closed */
+	enum rf_reclaim policy;
+	/* All that it asks for of the first resource is to be of this part; 0: of any. Then what its queue is guaranteed of that
+	 * part by name counts for it, and the quotas of the part must leave it, too. */
+	int64_t part;
+	/* Those wait too, and are to have their minimum beside it: others have been planned for already. What they will have
+	 * counts for claims and quotas, not for who is over its guarantee. */
+	struct rf_workload *const *beside;
+	size_t n_beside;
+	/* Of what it does not ask for itself, what those hold (amount 0) or wait for that it will go together with, as one
+	 * gang. Where its queue is over with that, it has no claim: it would go again with them. */
+	const struct rf_queue_ask *joins;
+	size_t n_joins;
+	/* Where nothing can be taken from a queue only these of it are listed: members of them leave. And whether its own queue has
+	 * any of a lower priority. Not narrow: all are. */
+	bool narrow, outranks;
+	struct rf_workload *const *leaving;
+	size_t n_leaving;
+};
+struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, const struct rf_takes_how *how);
 /* Would it list anything of another queue that may be taken, or has the time of a reservation come? False: surely not. */
 bool rf_takes_any(struct rf_queues *qs, const struct rf_workload *w, int64_t now);
 /* The books are as before. NULL: nothing. */
 void rf_takes_close(struct rf_takes *t);
-/* All that runs, in the order in which to take it. */
+/* All that runs (but see narrow), in the order in which to take it. */
 const struct rf_take *rf_takes_all(const struct rf_takes *t, size_t *ret_n);
 /* How many members could still be taken at all; falls with each that is, until something new comes. */
 uint64_t rf_takes_potential(const struct rf_takes *t);
@@ -405,6 +416,8 @@ struct rf_workload_view {
 	bool backfilled;      /* runs only because of that */
 };
 void rf_workload_view(const struct rf_workload *w, struct rf_workload_view *ret);
+/* What one member asks for; how many there are. */
+size_t rf_workload_asks(const struct rf_workload *w, const struct rf_queue_ask **ret);
 bool rf_workload_alike(const struct rf_workload *a, const struct rf_workload *b); /* one refusal holds for both */
 
 /* Counts everything again from the workloads; RF_INTERNAL, and what differs, if the books were wrong. */

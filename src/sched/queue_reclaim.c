@@ -472,22 +472,20 @@ enum { TIER_BACKFILLED, TIER_PRIORITY = STRADDLES + 2 }; /* between: 1 + enum fl
 
 struct rf_takes {
 	struct reclaim c;
+	const struct rf_takes_how *how;
 	struct rf_take *all;
 	int64_t *gone; /* members taken, of each */
 	size_t n;
-	uint64_t potential;
 	int64_t started; /* of the reservation; only then do those let past go */
 	bool reserved;
 	uint64_t owed; /* of what it asks for, a bit each: another queue has some, or waits for it, and is guaranteed more */
 	int64_t *had; /* of each of that, its leaf, before anything was taken */
-	struct rf_workload *const *beside;
-	size_t n_beside;
 };
 
 static void shift_beside(const struct rf_takes *t, int64_t sign)
 {
-	for (size_t i = 0; i < t->n_beside; i++)
-		rf_charge_shift(t->beside[i]->shape, sign * t->beside[i]->shape->min);
+	for (size_t i = 0; i < t->how->n_beside; i++)
+		rf_charge_shift(t->how->beside[i]->shape, sign * t->how->beside[i]->shape->min);
 }
 
 static bool ended_since(const struct rf_queues *qs, int64_t at, int64_t now)
@@ -503,7 +501,7 @@ static void look_at_clock(struct rf_queues *qs, int64_t now)
 	for (size_t i = 0; i < qs->n_reserved; i++)
 		any = any || ended_since(qs, qs->reserved[i].start, now);
 	for (size_t i = 0; i < qs->order.n && !any; i++)
-		for (const struct rf_workload *v = qs->order.at[i]->running; v != NULL && !any; v = v->next)
+		for (const struct rf_workload *v = qs->order.at[i]->n_min_runs > 0 ? qs->order.at[i]->running : NULL; v != NULL && !any; v = v->next)
 			any = v->min_run > 0 && ended_since(qs, v->started + v->min_run, now);
 	qs->news += any;
 	qs->takes_ms = RF_MAX(qs->takes_ms, now);
@@ -635,18 +633,35 @@ static void rank_priorities(struct rf_takes *t)
 	}
 }
 
+/* Can anything of it go, but what leaves? If not, whoever is there need not be judged. */
+static bool may_give(const struct rf_takes *t, const struct rf_queue *leaf)
+{
+	size_t depth;
+
+	if (!t->how->narrow || t->reserved)
+		return true;
+	if (leaf == t->c.w->shape->leaf)
+		return t->how->outranks;
+	depth = parting(&t->c, leaf);
+	return depth > 0 && t->c.claims[depth] != NO_CLAIM && over_somewhere(t->c.qs, leaf);
+}
+
+static void list_take(struct rf_takes *t, struct rf_workload *v, size_t pool)
+{
+	struct rf_take *k = &t->all[t->n++];
+
+	*k = (struct rf_take){ .work = v, .members = v->members, .min = v->shape->min, .leaf = (uint32_t)pool };
+	judge(t, k);
+}
+
 static void list_takes(struct rf_takes *t, const struct pool *pools, size_t n_pools)
 {
 	for (size_t p = 0; p < n_pools; p++) {
-		for (struct rf_workload *v = pools[p].leaf->running; v != NULL; v = v->next) {
-			struct rf_take *k = &t->all[t->n++];
-
-			*k = (struct rf_take){ .work = v,
-					       .members = v->members,
-					       .min = v->shape->min,
-					       .leaf = (uint32_t)p };
-			judge(t, k);
-			t->potential += v->news < t->c.qs->news ? (uint64_t)v->members : 0;
+		for (struct rf_workload *v = pools[p].n > 0 ? pools[p].leaf->running : NULL; v != NULL; v = v->next)
+			list_take(t, v, p);
+		for (size_t i = 0; pools[p].n == 0 && i < t->how->n_leaving; i++) {
+			if (t->how->leaving[i]->shape->leaf == pools[p].leaf)
+				list_take(t, t->how->leaving[i], p);
 		}
 	}
 	if (t->n > 1)
@@ -674,22 +689,19 @@ void rf_takes_shift_more(struct rf_queues *qs, const struct rf_workload *w, int6
 	rf_charge_shift_one(w->shape, (size_t)resource, amount);
 }
 
-struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, enum rf_reclaim policy,
-			       int64_t part, struct rf_workload *const *beside, size_t n_beside, const struct rf_queue_ask *joins,
-			       size_t n_joins)
+struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int64_t now, const struct rf_takes_how *how)
 {
 	struct rf_takes *t = rf_new(struct rf_takes);
 	struct pool *pools;
-	size_t n_pools = 0, n = 0;
+	size_t n_pools = 0, n = how->n_leaving;
 
-	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true, .part = part, .joins = joins, .n_joins = n_joins };
+	t->c = (struct reclaim){ .qs = qs, .w = w, .now = now, .whole = true, .part = how->part, .joins = how->joins, .n_joins = how->n_joins };
+	t->how = how;
 	rf_queues_settle_tree(qs, now);
 	rf_share_fill(qs);
 	look_at_clock(qs, now);
-	t->beside = beside;
-	t->n_beside = n_beside;
 	shift_beside(t, 1);
-	find_claims(&t->c, policy);
+	find_claims(&t->c, how->policy);
 	shift_beside(t, -1);
 	t->reserved = rf_workload_reserved(qs, w, &t->started) && t->started <= now;
 	t->owed = find_owed(qs, w->shape);
@@ -699,12 +711,15 @@ struct rf_takes *rf_takes_open(struct rf_queues *qs, struct rf_workload *w, int6
 	pools = rf_alloc(qs->order.n * sizeof(*pools));
 	for (size_t i = 0; i < qs->order.n; i++) {
 		struct rf_queue *q = qs->order.at[i];
+		struct pool p = { .leaf = q };
 
 		q->usage = rf_ledger_key(qs, q);
-		if (q->running != NULL)
-			pools[n_pools++] = (struct pool){ .leaf = q };
-		for (const struct rf_workload *v = q->running; v != NULL; v = v->next)
-			n++;
+		if (q->running == NULL)
+			continue;
+		for (const struct rf_workload *v = may_give(t, q) ? q->running : NULL; v != NULL; v = v->next)
+			p.n++;
+		n += p.n;
+		pools[n_pools++] = p;
 	}
 	if (n_pools > 1)
 		qsort(pools, n_pools, sizeof(*pools), by_share);
@@ -756,7 +771,14 @@ const struct rf_take *rf_takes_all(const struct rf_takes *t, size_t *ret_n)
 
 uint64_t rf_takes_potential(const struct rf_takes *t)
 {
-	return t->potential;
+	const struct rf_queues *qs = t->c.qs;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < qs->order.n; i++) {
+		for (const struct rf_workload *v = qs->order.at[i]->running; v != NULL; v = v->next)
+			n += v->news < qs->news ? (uint64_t)v->members : 0;
+	}
+	return n;
 }
 
 bool rf_takes_may(const struct rf_takes *t, size_t i, int64_t members)

@@ -39,6 +39,7 @@ static void start(struct rf_queues *qs, struct rf_workload *w, int64_t members, 
 	if (w->next != NULL)
 		w->next->prev = w;
 	leaf->running = w;
+	leaf->n_min_runs += w->min_run > 0;
 	rf_charge_shift(w->shape, members);
 	set_rate(qs, leaf, w->bill, 0, now);
 }
@@ -54,6 +55,7 @@ static void stop(struct rf_queues *qs, struct rf_workload *w, int64_t now)
 	if (w->next != NULL)
 		w->next->prev = w->prev;
 	w->prev = w->next = NULL;
+	leaf->n_min_runs -= w->min_run > 0;
 	rf_charge_shift(w->shape, -w->members);
 	set_rate(qs, leaf, 0, w->bill, now);
 	w->members = 0;
@@ -464,6 +466,12 @@ void rf_workload_began(struct rf_workload *w, int64_t started_ms)
 void rf_workload_ends(struct rf_workload *w, int64_t end_ms)
 {
 	w->end = end_ms >= 0 && end_ms <= TIME_MAX ? end_ms : RF_QUEUE_NO_LIMIT;
+}
+
+size_t rf_workload_asks(const struct rf_workload *w, const struct rf_queue_ask **ret)
+{
+	*ret = w->shape->ask;
+	return w->shape->n_ask;
 }
 
 bool rf_workload_alike(const struct rf_workload *a, const struct rf_workload *b)

@@ -431,6 +431,7 @@ static void write_failed(struct world *w, const struct write *x, const char *why
 	}
 	drop_commit(w, x->commit);
 	BOTH(w, rf_core_failed, what, rf_str(uid), rf_str(why), w->now);
+	ref_gangs_again(w); /* by what the core knows now, whoever ends before it decides */
 }
 
 /* Who was to go when the core crashed is left, and the gang one that started, also when others go before it says so. */

@@ -88,7 +88,7 @@ static void world_init(struct world *w)
 					 .may_go = may_go,
 					 .gone = told_gone,
 					 .back = told_back,
-					 .policy = RF_RECLAIM_GUARANTEE,
+					 .how.policy = RF_RECLAIM_GUARANTEE,
 					 .most = 10000 };
 }
 
@@ -1404,7 +1404,7 @@ static void without_arrivals_it_comes_to_rest(void **state)
 			add_node(&l.w, 4);
 		set_capacity(&l.w);
 		random_tree(&l.w, leaves, (int64_t)nodes * 4);
-		l.w.ew.policy = draw(2) ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE;
+		l.w.ew.how.policy = draw(2) ? RF_RECLAIM_FAIR : RF_RECLAIM_GUARANTEE;
 		for (int i = 0; i < 40; i++) {
 			struct spec s = random_spec(leaves);
 			struct rf_fleet_ask all = whole(1, s.cards);

@@ -313,7 +313,7 @@ static void a_fair_share_can_be_claimed(void **state)
 
 static bool any_listed(struct rf_queues *qs, struct rf_workload *w, int64_t now)
 {
-	struct rf_takes *t = rf_takes_open(qs, w, now, RF_RECLAIM_GUARANTEE, 0, NULL, 0, NULL, 0);
+	struct rf_takes *t = rf_takes_open(qs, w, now, &(struct rf_takes_how){ .policy = RF_RECLAIM_GUARANTEE });
 	const struct rf_take *all;
 	bool any = false;
 	size_t n;
