@@ -456,13 +456,23 @@ static void write_started(struct world *w, int group)
 	if (!g->started && left_of(w, group) < g->min && !g->seen_whole)
 		broke(w, "I10 gang %s says that it started with %d of %d", g->name, (int)left_of(w, group), (int)g->min);
 	g->started = !g->started;
-	g->seen_whole = false;
+	g->seen_whole = !g->started; /* should those stay after all who were to go */
 	g->whole_at = g->started ? w->now : 0;
 	world_tell_group(w, group);
 }
 
+static bool any_bound(const struct world *w, int group)
+{
+	for (int i = 0; i < PODS; i++)
+		if (w->pods[i].group == group && w->pods[i].live && !w->pods[i].ended && w->pods[i].node != NOBODY)
+			return true;
+	return false;
+}
+
 static void do_bind(struct world *w, struct pod *p)
 {
+	if (p->group != NOBODY && !any_bound(w, p->group))
+		w->groups[p->group].seen_whole = false; /* it starts anew */
 	p->node = p->place.node;
 	p->started = w->now;
 	p->flying = false;

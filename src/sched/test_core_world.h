@@ -75,7 +75,7 @@ struct queue {
 
 struct group {
 	bool exists, started, pinned;
-	bool seen_whole; /* as told when the core came back */
+	bool seen_whole; /* when the core came back, or before all that are left were told to go */
 	/* So many were told to go and not refused, and what was left then is less than its minimum; 0: not so. */
 	int64_t torn;
 	int64_t torn_at; /* when the first of these was told */
