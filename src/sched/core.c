@@ -154,7 +154,6 @@ void rf_core_free(struct rf_core *c)
 	rf_vec_clear(&c->todo);
 	rf_vec_clear(&c->paused);
 	rf_vec_clear(&c->flight);
-	rf_vec_clear(&c->leavers);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->pods, s)) != NULL;)
 		co_pod_free(c, s->value);
 	for (struct rf_map_slot *s = NULL; (s = rf_map_next(&c->claims, s)) != NULL;) {

@@ -133,24 +133,29 @@ void co_leaver(struct rf_core *c, struct co_pod *p)
 	if (p->leaver || p->state != CO_BOUND || !co_leaves(p))
 		return;
 	p->leaver = true;
+	p->leaver_at = c->leavers.n;
 	rf_vec_push(&c->leavers, p);
+}
+
+void co_leaver_drop(struct rf_core *c, struct co_pod *p)
+{
+	struct co_pod *last;
+
+	if (!p->leaver)
+		return;
+	last = c->leavers.at[--c->leavers.n];
+	c->leavers.at[p->leaver_at] = last;
+	last->leaver_at = p->leaver_at;
+	p->leaver = false;
 }
 
 static bool any_leaves(struct rf_core *c)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->leavers.n; i++) {
-		struct co_pod *p = c->leavers.at[i];
-
-		if (p == NULL)
-			continue;
-		p->leaver = p->state == CO_BOUND && co_leaves(p);
-		if (p->leaver)
-			c->leavers.at[n++] = p;
+	for (size_t i = c->leavers.n; i-- > 0;) {
+		if (c->leavers.at[i]->state != CO_BOUND || !co_leaves(c->leavers.at[i]))
+			co_leaver_drop(c, c->leavers.at[i]);
 	}
-	c->leavers.n = n;
-	return n > 0 || c->left.n > 0;
+	return c->leavers.n > 0 || c->left.n > 0;
 }
 
 /* Not all of it that was decided is bound yet: what would be left of it is not known. */
@@ -173,6 +178,16 @@ static bool is_on_gone_card(const struct co_pod *p)
 			return true;
 	}
 	return false;
+}
+
+/* Those that matter least first, and before them those of whom nobody knows when they go. */
+static int by_importance(const void *pa, const void *pb)
+{
+	const struct co_pod *a = ((const struct rf_evict_member *)pa)->user, *b = ((const struct rf_evict_member *)pb)->user;
+
+	if (a == NULL || b == NULL)
+		return (a != NULL) - (b != NULL);
+	return co_before(b, a) ? -1 : co_before(a, b);
 }
 
 static size_t members_of(void *ctx, const struct rf_workload *rw, const struct rf_evict_member **ret)
@@ -205,12 +220,8 @@ static size_t members_of(void *ctx, const struct rf_workload *rw, const struct r
 		else
 			rf_vec_push(&c->members, ((struct rf_evict_member){ p->hold, p, bound && co_leaves(p), stays || !bound || own || is_on_gone_card(p) }));
 	}
-	for (size_t i = 0; i < c->members.n / 2; i++) { /* those that matter least first */
-		struct rf_evict_member m = c->members.at[i];
-
-		c->members.at[i] = c->members.at[c->members.n - 1 - i];
-		c->members.at[c->members.n - 1 - i] = m;
-	}
+	if (c->members.n > 1)
+		qsort(c->members.at, c->members.n, sizeof(*c->members.at), by_importance);
 	*ret = c->members.at;
 	return c->members.n;
 }

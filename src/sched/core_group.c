@@ -190,14 +190,16 @@ static bool is_alone(struct rf_core *c, struct co_pod *p, int64_t whole)
 	return true;
 }
 
-/* Those who come to it stand among the others as they matter: who matters least goes first. */
+/* Those who come to it stand behind the others: the terms of a gang that runs are its first one's. */
 static void charge_members(struct rf_core *c, struct co_group *g, const struct roll *r, struct rf_arena *a)
 {
 	struct co_work *w = gang_of(g);
-	struct co_pod **at = w != NULL ? &w->first : NULL;
+	struct co_pod **last = w != NULL ? &w->first : NULL;
 	int64_t whole = whole_since(c, g, w, r, a);
 	bool any = false;
 
+	while (last != NULL && *last != NULL)
+		last = &(*last)->work_next;
 	for (size_t i = 0; i < r->n; i++) {
 		struct co_pod *p = r->all[i];
 
@@ -208,14 +210,12 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 		if (w == NULL) {
 			w = rf_new(struct co_work);
 			w->group = g;
-			at = &w->first;
+			last = &w->first;
 		}
-		while (*at != NULL && !co_before(p, *at))
-			at = &(*at)->work_next;
+		*last = p;
+		last = &p->work_next;
 		p->work = w;
-		p->work_next = *at;
-		*at = p;
-		at = &p->work_next;
+		p->work_next = NULL;
 		w->n++;
 		if (!p->late)
 			w->started = RF_MAX(w->started, began(c, p));

@@ -282,8 +282,8 @@ static bool find_hidden(struct rf_core *c, struct co_pod *p, struct rf_fleet_ask
 	return found;
 }
 
-/* Where no plan counts on, if there is such a place. */
-static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models)
+/* around: where no plan counts on, if there is such a place. */
+static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool around)
 {
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	struct rf_fleet_ask ask RF_UNINITIALIZED;
@@ -296,10 +296,12 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models)
 	ask.leave = co_leave(c, p->work);
 	if (!co_find(c, p, &ask, &at))
 		return false;
-	if (co_plans_on(c, p->work, at.node)) {
+	c->around = false;
+	if (around && co_plans_on(c, p->work, at.node)) {
 		struct rf_fleet_place other RF_UNINITIALIZED;
 
-		if (find_hidden(c, p, &ask, &other))
+		c->around = find_hidden(c, p, &ask, &other);
+		if (c->around)
 			at = other;
 	}
 	if (rf_fleet_take(c->fleet, &ask, &at, false, &hold, &err) < 0)
@@ -348,20 +350,20 @@ static bool goes_as_gang(const struct co_work *w)
 	return w->group != NULL || (w->first->group != NULL && w->first->group->known && w->first->group->topology != NULL);
 }
 
-static bool take(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+static bool take(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, bool around)
 {
-	return goes_as_gang(w) ? take_gang(c, w, members, models, false) : take_one(c, w->first, models);
+	return goes_as_gang(w) ? take_gang(c, w, members, models, false) : take_one(c, w->first, models, around);
 }
 
 /* On nodes that are kept for others: on what is left of them, or to go again when they come. */
-static bool take_past(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, enum co_past past)
+static bool take_past(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, bool around, enum co_past past)
 {
 	bool found;
 
 	if (!co_ahead_try(c, w, past))
 		return false;
 	c->past = past;
-	found = take(c, w, members, models);
+	found = take(c, w, members, models, around);
 	c->past = CO_PAST_NEVER;
 	c->let_past = found && past == CO_PAST_STOPPED;
 	if (!found || past == CO_PAST_STOPPED || co_ahead_allow(c, w))
@@ -370,26 +372,32 @@ static bool take_past(struct rf_core *c, struct co_work *w, int64_t members, uin
 	return false;
 }
 
-static bool take_anywhere(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
+static bool take_anywhere(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models, bool around)
 {
-	return take(c, w, members, models) || take_past(c, w, members, models, CO_PAST_BESIDE) ||
-	       take_past(c, w, members, models, CO_PAST_STOPPED);
+	return take(c, w, members, models, around) || take_past(c, w, members, models, around, CO_PAST_BESIDE) ||
+	       take_past(c, w, members, models, around, CO_PAST_STOPPED);
 }
 
 /* It has a place. Where a plan counts on that, a gang goes elsewhere if it can, as one pod did already; whether all plans can do without is
- * asked only where it cannot, since that takes long. */
+ * asked only where it cannot, or may not be there, since that takes long. */
 static bool take_beside_plans(struct rf_core *c, struct co_work *w, int64_t members, uint64_t models)
 {
-	if (goes_as_gang(w) && co_plans_meet(c, w)) {
+	bool gang = goes_as_gang(w), elsewhere = !gang && c->around;
+
+	if (gang && co_plans_meet(c, w)) {
 		leave_seats(c, w);
 		c->let_past = false;
-		if (take_gang(c, w, members, models, true) && co_plans_allow(c, w))
-			return true;
-		leave_seats(c, w);
-		if (!take_anywhere(c, w, members, models))
+		elsewhere = take_gang(c, w, members, models, true);
+		if (!elsewhere && !take_anywhere(c, w, members, models, false))
 			return false;
 	}
 	if (co_plans_allow(c, w))
+		return true;
+	leave_seats(c, w);
+	c->let_past = false;
+	if (!elsewhere)
+		return false;
+	if (take_anywhere(c, w, members, models, false) && co_plans_allow(c, w))
 		return true;
 	leave_seats(c, w);
 	return false;
@@ -403,7 +411,7 @@ static enum outcome attempt(struct rf_core *c, struct co_work *w, int64_t member
 			return STARTED;
 		leave_seats(c, w);
 	}
-	if (!take_anywhere(c, w, members, models))
+	if (!take_anywhere(c, w, members, models, true))
 		return NO_PLACE;
 	if (c->plans.n > 0 && !take_beside_plans(c, w, members, models))
 		return NO_PLACE;

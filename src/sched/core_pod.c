@@ -363,10 +363,7 @@ static void forget(struct rf_core *c, struct co_pod *p)
 		if (c->flight.at[i] == p)
 			c->flight.at[i] = NULL;
 	}
-	for (size_t i = 0; p->leaver && i < c->leavers.n; i++) {
-		if (c->leavers.at[i] == p)
-			c->leavers.at[i] = NULL;
-	}
+	co_leaver_drop(c, p);
 	for (size_t i = 0; p->again_ms != 0 && i < c->paused.n; i++) {
 		if (c->paused.at[i] != p)
 			continue;

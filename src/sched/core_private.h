@@ -262,7 +262,8 @@ struct co_pod {
 	bool heard;    /* a claim was told of since it was placed */
 	bool flies;    /* is in the core's list of those */
 	bool goes;     /* is in the core's list of those that are evicted */
-	bool leaver;   /* is in the core's list of those that leave */
+	bool leaver;   /* is in the core's list of those that leave, */
+	size_t leaver_at; /* there */
 	bool respec;   /* what its work says of it is another */
 	/* What it ran under since it has a seat, the loosest of it: its tenant may not make it harder to take back. */
 	bool ran, loose; /* loose: not pinned */
@@ -458,6 +459,7 @@ struct rf_core {
 	size_t n_keeps;
 	enum co_past past; /* how nodes that are kept are looked at in this attempt */
 	bool let_past;	   /* it has a place only because it can be stopped */
+	bool around;	   /* one pod's place is not the best: a plan counts on that */
 
 	RF_VEC(struct co_plan *) plans;
 	RF_VEC(struct rf_evict_member) members; /* as last asked for by the planner */
@@ -663,6 +665,7 @@ struct rf_str co_why_rest(const struct co_group *g, struct rf_arena *a); /* othe
 
 bool co_leaves(const struct co_pod *p); /* by itself or because it was evicted: its place is free soon */
 void co_leaver(struct rf_core *c, struct co_pod *p); /* to be called when that may have become true of it */
+void co_leaver_drop(struct rf_core *c, struct co_pod *p);
 void co_plan_drop(struct rf_core *c, struct co_plan *p);
 void co_plans_forget(struct rf_core *c, struct co_pod *victim); /* it is gone */
 void co_fly(struct rf_core *c, struct co_pod *p); /* it was placed */

@@ -108,6 +108,7 @@ struct rf_queue {
 	size_t n_works;
 	struct rf_workload *running; /* newest first */
 	size_t n_min_runs;	     /* of these, with a minimum run time */
+	size_t pool;		     /* its place in the order of victims, while that is made */
 	struct rf_shape *held, *held_last;
 	struct rf_heap *rooms; /* shapes that wait for room, by need; NULL: none yet */
 	size_t n_held, n_roomed, to_scan, n_soft, n_refused;

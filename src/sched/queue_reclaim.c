@@ -657,12 +657,15 @@ static void list_take(struct rf_takes *t, struct rf_workload *v, size_t pool)
 static void list_takes(struct rf_takes *t, const struct pool *pools, size_t n_pools)
 {
 	for (size_t p = 0; p < n_pools; p++) {
+		pools[p].leaf->pool = p;
 		for (struct rf_workload *v = pools[p].n > 0 ? pools[p].leaf->running : NULL; v != NULL; v = v->next)
 			list_take(t, v, p);
-		for (size_t i = 0; pools[p].n == 0 && i < t->how->n_leaving; i++) {
-			if (t->how->leaving[i]->shape->leaf == pools[p].leaf)
-				list_take(t, t->how->leaving[i], p);
-		}
+	}
+	for (size_t i = 0; t->how->narrow && i < t->how->n_leaving; i++) {
+		size_t p = t->how->leaving[i]->shape->leaf->pool;
+
+		if (pools[p].n == 0)
+			list_take(t, t->how->leaving[i], p);
 	}
 	if (t->n > 1)
 		qsort(t->all, t->n, sizeof(*t->all), by_tier);
