@@ -209,6 +209,19 @@ static int32_t priority_of(const struct co_work *w)
 	return most;
 }
 
+/* As long as any of them may run; of a gang of which only some have started, of those. */
+static int64_t longest_min_run(const struct co_work *w)
+{
+	int64_t seated = -1, all = 0;
+
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		all = RF_MAX(all, co_min_run(p));
+		if (p->seat != NULL)
+			seated = RF_MAX(seated, co_min_run(p));
+	}
+	return seated >= 0 ? seated : all;
+}
+
 /* All but its number, which those need who put it into the queues. */
 static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 {
@@ -221,10 +234,9 @@ static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 	s->priority = priority_of(w);
 	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
 	s->preemptible = preemptible(p);
-	for (; p != NULL; p = p->work_next) { /* as long as any of them may run */
-		s->min_run_ms = RF_MAX(s->min_run_ms, co_min_run(p));
+	s->min_run_ms = longest_min_run(w);
+	for (; p != NULL; p = p->work_next)
 		s->patient = s->patient || p->patient;
-	}
 	p = w->first;
 	s->run_limit_ms = g != NULL && g->run_limit > 0 ? g->run_limit : p->run_limit;
 }
@@ -326,7 +338,7 @@ static void ranks(struct rf_core *c, struct co_work *w)
 {
 	if (w->queue == NULL || w->first == NULL || w->ranked || !preemptible(w->first))
 		return;
-	c->min_runs = c->min_runs || co_min_run(w->first) > 0;
+	c->min_runs = c->min_runs || longest_min_run(w) > 0;
 	w->rank = priority_of(w);
 	rank(w, 1);
 }

@@ -181,7 +181,7 @@ struct rf_workload *rf_queues_next(struct rf_queues *qs, int64_t now, int64_t *r
 /* It was placed with so many members. RF_FORBIDDEN if a quota does not allow it. */
 int rf_queues_admit(struct rf_queues *qs, struct rf_workload *w, int64_t members, int64_t now,
 		    struct rf_err *err);
-/* The same, charged from now on as this spec says (shape, ask, min, size; the rest of it is not looked at): what
+/* The same, charged from now on as this spec says (shape, ask, min, size, min_run_ms; the rest of it is not looked at): what
  * is known only once it has a place, such as the model of its cards. */
 int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct rf_workload_spec *s,
 		       int64_t members, int64_t now, struct rf_err *err);

@@ -392,6 +392,7 @@ int rf_queues_admit_as(struct rf_queues *qs, struct rf_workload *w, const struct
 	want(w, -1);
 	rf_order_take(qs, w);
 	w->shape = shape;
+	w->min_run = s->min_run_ms;
 	drop_shape(qs, was);
 	start(qs, w, members, now, 0, now);
 	leaf->turn = qs->round;

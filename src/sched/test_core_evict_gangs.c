@@ -739,6 +739,32 @@ static void late_member(bool restart)
 	end(w);
 }
 
+/* Who waits to join a gang does not make its minimum run time longer. */
+static void test_min_run_of_who_waits(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *p, *waits;
+
+	(void)state;
+	guarantee(w, BOLT, R_CARDS, 4);
+	gang(w, ACME, 2);
+	(void)member(w, ACME, S_CARD2, 0);
+	(void)member(w, ACME, S_CARD2, 0);
+	waits = make(w, ACME, S_CARD2);
+	waits->group = 0;
+	waits->min_run = 1000000;
+	world_tell_pod(w, waits);
+	settle(w);
+	assert_int_equal(running(w), 2);
+	assert_int_equal(waits->node, NOBODY);
+	p = submit(w, BOLT, S_CARD4);
+	assert_true(world_decide(w, 64));
+	assert_int_equal(evictions(w), 2);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
 /* Who comes late and matters more than the others stays when one of them goes. */
 static void test_late_member_that_matters_more(void **state)
 {
@@ -983,6 +1009,7 @@ int main(void)
 		cmocka_unit_test(test_late_member_of_an_unlike_gang),
 		cmocka_unit_test(test_late_member),
 		cmocka_unit_test(test_late_member_that_matters_more),
+		cmocka_unit_test(test_min_run_of_who_waits),
 		cmocka_unit_test(test_bindings_on_their_way),
 		cmocka_unit_test(test_bound_after_all),
 		cmocka_unit_test(test_half_a_gang_is_kept),
