@@ -190,13 +190,23 @@ static bool is_alone(struct rf_core *c, struct co_pod *p, int64_t whole)
 	return true;
 }
 
-/* Those who come to it stand behind the others: the terms of a gang that runs are its first one's. */
+static bool any_may_go(const struct roll *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->all[i]->seat != NULL && co_preemptible(r->all[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Those who come to it stand behind the others: the terms of a gang that runs are its first one's. One that must not be evicted is by itself
+ * beside those that may be, and the other way round: it shields nobody, and does not go with them. */
 static void charge_members(struct rf_core *c, struct co_group *g, const struct roll *r, struct rf_arena *a)
 {
 	struct co_work *w = gang_of(g);
 	struct co_pod **last = w != NULL ? &w->first : NULL;
 	int64_t whole = whole_since(c, g, w, r, a);
-	bool any = false;
+	bool any = false, may_go = w != NULL ? co_may_go_all(w) : any_may_go(r);
 
 	while (last != NULL && *last != NULL)
 		last = &(*last)->work_next;
@@ -205,6 +215,11 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 
 		if (!to_join(p, w) || is_alone(c, p, whole))
 			continue;
+		if (co_preemptible(p) != may_go) {
+			if (p->work == NULL)
+				co_run_alone(c, p);
+			continue;
+		}
 		if (p->work != NULL)
 			co_work_leave(c, p); /* others in it may only be promised: they stay charged */
 		if (w == NULL) {

@@ -590,6 +590,8 @@ void co_work_leave(struct rf_core *c, struct co_pod *p);
 void co_work_started(struct rf_core *c, struct co_work *w); /* members that were not placed leave it */
 void co_spec(struct rf_core *c, const struct co_work *w, struct co_charge *ch, struct rf_workload_spec *ret);
 void co_limbo(struct rf_core *c);
+bool co_preemptible(const struct co_pod *p);
+bool co_may_go_all(const struct co_work *w);
 bool co_pinned(const struct co_pod *p);	   /* by itself or by its group, and was whenever it ran */
 int64_t co_min_run(const struct co_pod *p); /* its own or its group's, and never more than while it ran */
 bool co_outranks(const struct co_work *w); /* something in its queue has a lower priority and may go */

@@ -191,12 +191,22 @@ static void keep_terms(struct co_work *w)
 	}
 }
 
-static bool preemptible(const struct co_pod *p)
+bool co_preemptible(const struct co_pod *p)
 {
 	/* Nobody's pods are the cluster's; a daemon's would only come back. */
 	if (p->ns->tenant == NULL || (p->daemon && p->shape->form->n_parts == 0))
 		return false;
 	return !co_pinned(p);
+}
+
+/* All of it: what must not be evicted starts only within what is guaranteed, with those that start at once with it. */
+bool co_may_go_all(const struct co_work *w)
+{
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		if (!co_preemptible(p))
+			return false;
+	}
+	return true;
 }
 
 /* That of its most important member: a gang goes as a whole, and each of them must be less than what it goes for. */
@@ -233,7 +243,7 @@ static void fill_spec(const struct co_work *w, struct rf_workload_spec *s)
 		return;
 	s->priority = priority_of(w);
 	s->created_ms = w->group != NULL && w->group->created > 0 ? w->group->created : p->created;
-	s->preemptible = preemptible(p);
+	s->preemptible = co_may_go_all(w);
 	s->min_run_ms = longest_min_run(w);
 	for (; p != NULL; p = p->work_next)
 		s->patient = s->patient || p->patient;
@@ -336,7 +346,7 @@ static void rank(struct co_work *w, int change)
 
 static void ranks(struct rf_core *c, struct co_work *w)
 {
-	if (w->queue == NULL || w->first == NULL || w->ranked || !preemptible(w->first))
+	if (w->queue == NULL || w->first == NULL || w->ranked || !co_may_go_all(w))
 		return;
 	c->min_runs = c->min_runs || longest_min_run(w) > 0;
 	w->rank = priority_of(w);

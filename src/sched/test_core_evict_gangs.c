@@ -739,6 +739,42 @@ static void late_member(bool restart)
 	end(w);
 }
 
+/* One pod that must not be evicted does not shield the others of its gang, which borrowed what they have: now, or after a restart. */
+static void shielded_gang(bool first, bool restart)
+{
+	struct world *w = begin(1, 4);
+	struct pod *shield, *p;
+
+	guarantee(w, BOLT, R_CARDS, 4);
+	gang(w, ACME, 1);
+	for (int i = 0; i < 5; i++) {
+		if (i != (first ? 0 : 4)) {
+			(void)member(w, ACME, S_CARD, 0);
+		} else {
+			shield = make(w, ACME, S_CPU);
+			shield->group = 0;
+			shield->priority = 2;
+			shield->pinned = true;
+			world_tell_pod(w, shield);
+		}
+		settle(w);
+	}
+	assert_int_equal(running(w), 5);
+	if (restart)
+		assert_true(world_crash(w, 5));
+	p = submit(w, BOLT, S_CARD4);
+	rest(w);
+	assert_int_equal(p->node, 0);
+	end(w);
+}
+
+static void test_shielded_gang(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		shielded_gang(i % 2 == 0, i / 2 == 1);
+}
+
 /* Who waits to join a gang does not make its minimum run time longer. */
 static void test_min_run_of_who_waits(void **state)
 {
@@ -1010,6 +1046,7 @@ int main(void)
 		cmocka_unit_test(test_late_member),
 		cmocka_unit_test(test_late_member_that_matters_more),
 		cmocka_unit_test(test_min_run_of_who_waits),
+		cmocka_unit_test(test_shielded_gang),
 		cmocka_unit_test(test_bindings_on_their_way),
 		cmocka_unit_test(test_bound_after_all),
 		cmocka_unit_test(test_half_a_gang_is_kept),
