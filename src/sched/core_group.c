@@ -199,8 +199,16 @@ static bool any_may_go(const struct roll *r)
 	return false;
 }
 
+static bool in_one_queue(const struct co_pod *a, const struct co_pod *b)
+{
+	if (a->group->queue != NULL || a->queue == b->queue)
+		return true;
+	return a->queue != NULL && b->queue != NULL && strcmp(a->queue, b->queue) == 0;
+}
+
 /* Those who come to it stand behind the others: the terms of a gang that runs are its first one's. One that must not be evicted is by itself
- * beside those that may be, and the other way round: it shields nobody, and does not go with them. */
+ * beside those that may be, and the other way round: it shields nobody, and does not go with them. So is one that names another queue, whose
+ * quotas let it start. */
 static void charge_members(struct rf_core *c, struct co_group *g, const struct roll *r, struct rf_arena *a)
 {
 	struct co_work *w = gang_of(g);
@@ -215,7 +223,7 @@ static void charge_members(struct rf_core *c, struct co_group *g, const struct r
 
 		if (!to_join(p, w) || is_alone(c, p, whole))
 			continue;
-		if (co_preemptible(p) != may_go) {
+		if (co_preemptible(p) != may_go || (w != NULL && !in_one_queue(p, w->first))) {
 			if (p->work == NULL)
 				co_run_alone(c, p);
 			continue;

@@ -775,6 +775,34 @@ static void test_shielded_gang(void **state)
 		shielded_gang(i % 2 == 0, i / 2 == 1);
 }
 
+/* Who comes to a gang by the quotas of another queue stays charged there: else its place in these would be free again. */
+static void test_gang_of_two_queues(void **state)
+{
+	struct world *w = begin(1, 4);
+	struct pod *late[2];
+
+	(void)state;
+	guarantee(w, ACME, R_CARDS, 1);
+	w->queues[ACME].quotas[R_CARDS].limit = 1;
+	world_tell_queue(w, ACME);
+	guarantee(w, ACME + TENANTS, R_CARDS, 1);
+	w->queues[ACME + TENANTS].quotas[R_CARDS].limit = 1;
+	world_tell_queue(w, ACME + TENANTS);
+	gang(w, ACME, 1);
+	(void)member(w, ACME, S_CARD, 0);
+	settle(w);
+	for (int i = 0; i < 2; i++) {
+		late[i] = make(w, ACME, S_CARD);
+		late[i]->group = 0;
+		late[i]->queue = ACME + TENANTS;
+		world_tell_pod(w, late[i]);
+		settle(w);
+	}
+	assert_int_equal(late[0]->node, 0);
+	assert_int_equal(late[1]->node, NOBODY);
+	end(w);
+}
+
 /* Who waits to join a gang does not make its minimum run time longer. */
 static void test_min_run_of_who_waits(void **state)
 {
@@ -1047,6 +1075,7 @@ int main(void)
 		cmocka_unit_test(test_late_member_that_matters_more),
 		cmocka_unit_test(test_min_run_of_who_waits),
 		cmocka_unit_test(test_shielded_gang),
+		cmocka_unit_test(test_gang_of_two_queues),
 		cmocka_unit_test(test_bindings_on_their_way),
 		cmocka_unit_test(test_bound_after_all),
 		cmocka_unit_test(test_half_a_gang_is_kept),
