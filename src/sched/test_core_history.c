@@ -165,6 +165,9 @@ static bool nothing_new(struct world *w, struct rf_core *other)
 			const struct pod *p = world_find(w, d[i].uid);
 
 			CHECK(w, p != NULL, "I20 after a restart a decision on %.*s, which is not there", RF_STR(d[i].uid));
+			/* Of a gang whose models are limited not every order of places is tried: what came later may be of help. */
+			if (d[i].verdict == RF_CORE_BIND && p->group != NOBODY && !ref_models_open(w, p))
+				return true;
 			CHECK(w, d[i].verdict == RF_CORE_WAIT || p->fails > 0, "I20 at rest %s after a restart: %.*s %.*s, before: %s; %.*s",
 			      verdicts[d[i].verdict], RF_STR(d[i].uid), RF_STR(d[i].node), p->why, RF_STR(d[i].reason));
 			if (d[i].verdict != RF_CORE_WAIT)

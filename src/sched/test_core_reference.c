@@ -1231,7 +1231,7 @@ static bool plain_quotas(const struct world *w, const struct pod *p)
 }
 
 /* With every card counted for its model wherever it may land. */
-static bool models_open(const struct world *w, const struct pod *p)
+bool ref_models_open(const struct world *w, const struct pod *p)
 {
 	for (int q = ref_leaf(w, p); q != NOBODY; q = up(w, q))
 		for (int r = R_H100; r <= R_A100; r++)
@@ -1246,7 +1246,7 @@ static bool work_conserved(struct world *w, const struct pod *p, const char *why
 
 	if (group_of(w, p) != NULL || p->group != NOBODY || ref_leaf(w, p) == NOBODY || strstr(why, "reserv") != NULL)
 		return true;
-	if (!plain_quotas(w, p) || !models_open(w, p) || !ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))
+	if (!plain_quotas(w, p) || !ref_models_open(w, p) || !ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))
 		return true;
 	w->n.checked_fits++;
 	for (int n = 0; n < NODES; n++)
@@ -1315,7 +1315,7 @@ static bool gang_conserved(struct world *w, int g)
 	}
 	if (one == NULL || waiting < w->groups[g].min || shapes[one->shape].n != 1 || shapes[one->shape].c[0].bytes > 0 ||
 	    shapes[one->shape].c[0].slices > 0 || shapes[one->shape].island || ref_leaf(w, one) == NOBODY || !plain_quotas(w, one) ||
-	    !models_open(w, one) || !quota_for_many(w, one, w->groups[g].min) || strstr(one->why, "reserv") != NULL)
+	    !ref_models_open(w, one) || !quota_for_many(w, one, w->groups[g].min) || strstr(one->why, "reserv") != NULL)
 		return true;
 	w->n.checked_fits++;
 	for (int n = 0; n < NODES; n++)
@@ -1394,7 +1394,7 @@ static bool guarantee_met(struct world *w, const struct pod *p, const char *why)
 	bool gone[PODS] = { false }, more = true;
 	char text[300];
 
-	if (p->group != NOBODY || ref_leaf(w, p) == NOBODY || ref_is_pinned(w, p) || p->patient || !plain_quotas(w, p) || !models_open(w, p) ||
+	if (p->group != NOBODY || ref_leaf(w, p) == NOBODY || ref_is_pinned(w, p) || p->patient || !plain_quotas(w, p) || !ref_models_open(w, p) ||
 	    !within_guarantee(w, p) || !asks_for_a_kind(p) || strstr(why, "reserv") != NULL)
 		return true;
 	if (!ref_quota_at(w, p, NULL, NULL, text, sizeof(text)))

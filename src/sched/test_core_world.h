@@ -324,6 +324,7 @@ int64_t ref_min_run(const struct world *w, const struct pod *p);
 /* At rest: nothing that waits could run (I17), guarantees are met (I3), reasons hold (I18), gangs are whole (I10). */
 bool ref_at_rest(struct world *w);
 bool ref_moves(struct world *w, const struct rf_core_move *m, size_t n);
+bool ref_models_open(const struct world *w, const struct pod *p); /* no quota limits a model of its cards */
 void ref_gangs_again(struct world *w); /* which of those that were to go as a whole are enough now */
 bool ref_gangs_whole(struct world *w); /* none is bound in part, unless it is on its way */
 
