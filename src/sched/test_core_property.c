@@ -196,6 +196,7 @@ static void test_once_broken(void **state)
 		8796100002318,	    /* I11: one was evicted from a card that was gone, and that card with it */
 		8796100000167,	    /* I13: what was tried in vain beside a card that is away woke its holder, and that who had tried */
 		8796300001219,	    /* I10: the check took one for told to go with its gang, of which the core did not know that the other had ended */
+		1103000002599,	    /* I14: the check counted an eviction that was not carried out before its pod was gone with its node */
 		2302000000711,	    /* I20: the check expects of a gang whose models are limited that the only order of places which does is found */
 		1794858711,	    /* I20: one that waited to join a gang made its minimum run time longer until a restart */
 		1794854708,	    /* I10: the check took a gang of which all that are left stay after all for one that never started */

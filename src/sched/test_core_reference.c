@@ -1049,8 +1049,11 @@ static bool budget_open(const struct world *w, const struct pod *p)
 	if (p->budget != 1 || p->space >= BUDGETS || w->budgets[p->space] < 0)
 		return true;
 	left = w->budgets[p->space];
-	for (int i = 0; i < w->n_writes; i++)
-		left -= w->writes[i].kind == W_EVICT && w->pods[w->writes[i].pod].space == p->space && w->pods[w->writes[i].pod].budget == 1;
+	for (int i = 0; i < w->n_writes; i++) {
+		const struct pod *o = &w->pods[w->writes[i].pod];
+
+		left -= w->writes[i].kind == W_EVICT && o->serial == w->writes[i].serial && o->live && o->space == p->space && o->budget == 1;
+	}
 	return left > 0;
 }
 
