@@ -121,10 +121,10 @@ int64_t rf_unclaimed_turn(struct rf_placer *p)
 	while (p->unclaimed_head < p->unclaimed.n) {
 		struct rf_unclaimed u = p->unclaimed.at[p->unclaimed_head];
 
-		if (u.next_ms > p->now_ms || asked == TURN_MAX)
-			return RF_MAX(u.next_ms - p->now_ms, 1);
 		if (rf_is_away(rc) || !p->hands.may(p->hands.ctx))
 			return LOOK_MS;
+		if (u.next_ms > p->now_ms || asked == TURN_MAX)
+			return RF_MAX(u.next_ms - p->now_ms, 1);
 		p->unclaimed_head++;
 		rc = look(p, &u, &asked);
 		if (rc < 0)

@@ -258,7 +258,7 @@ struct co_pod {
 	/* It went while its commit was on its way: should that fail in its name, the others are to hear of it. */
 	bool ghost;
 	uint64_t commit; /* the number of the one in which its binding was said last */
-	uint64_t shifted; /* the round in which it was counted as gone (core_evict.c) */
+	uint64_t shifted; /* the round in which it was counted as gone (core_plans.c) */
 	bool heard;    /* a claim was told of since it was placed */
 	bool flies;    /* is in the core's list of those */
 	bool goes;     /* is in the core's list of those that are evicted */
@@ -668,13 +668,25 @@ struct rf_str co_why_rest(const struct co_group *g, struct rf_arena *a); /* othe
 bool co_leaves(const struct co_pod *p); /* by itself or because it was evicted: its place is free soon */
 void co_leaver(struct rf_core *c, struct co_pod *p); /* to be called when that may have become true of it */
 void co_leaver_drop(struct rf_core *c, struct co_pod *p);
-void co_plan_drop(struct rf_core *c, struct co_plan *p);
-void co_plans_forget(struct rf_core *c, struct co_pod *victim); /* it is gone */
 void co_fly(struct rf_core *c, struct co_pod *p); /* it was placed */
 void co_plans_seen(struct rf_core *c);
 void co_plans_review(struct rf_core *c); /* what was not said yet, and facts came in between */
 bool co_plan(struct rf_core *c); /* nothing starts by itself: true if something is to be said now */
 int64_t co_plan_next(const struct rf_core *c);
+void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
+void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
+void co_evict_rest(struct rf_core *c, struct co_group *g); /* as was decided before a restart */
+void co_evict_half(struct rf_core *c, struct co_group *g); /* it cannot be completed */
+void co_evict_unsaid(struct rf_core *c, struct co_group *g);
+void co_evict_none(struct rf_core *c, struct co_group *g);
+void co_evict_review(struct rf_core *c, struct co_group *g); /* it is a gang again: who was refused stays */
+bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
+struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
+
+/* --- core_plans.c ----------------------------------------------------------------------------- */
+
+void co_plan_drop(struct rf_core *c, struct co_plan *p);
+void co_plans_forget(struct rf_core *c, struct co_pod *victim); /* it is gone */
 void co_plan_inherit(struct rf_core *c, struct co_work *w); /* it is tried before others like it */
 /* The i-th that is refused with it though all are gone whom its plan takes; NULL: there is no more. */
 struct co_work *co_plan_behind(struct rf_core *c, const struct co_work *w, size_t i);
@@ -687,15 +699,6 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w);
 bool co_plans_spare(struct rf_core *c, const struct co_work *w); /* and with what quotas leave then? */
 void co_plans_hide(struct rf_core *c, const struct co_work *w); /* inside a mark: their nodes are not to be had */
 bool co_plan_failed(struct rf_core *c, struct co_work *w);	 /* it was refused although all are gone */
-void co_evict_failed(struct rf_core *c, struct co_pod *p, struct rf_str why);
-void co_evict_again(struct rf_core *c, struct co_pod *p); /* after its pause: others of its gang went already */
-void co_evict_rest(struct rf_core *c, struct co_group *g); /* as was decided before a restart */
-void co_evict_half(struct rf_core *c, struct co_group *g); /* it cannot be completed */
-void co_evict_unsaid(struct rf_core *c, struct co_group *g);
-void co_evict_none(struct rf_core *c, struct co_group *g);
-void co_evict_review(struct rf_core *c, struct co_group *g); /* it is a gang again: who was refused stays */
-bool co_may_go(void *core, const struct rf_evict_member *const *go, size_t n); /* do disruption budgets allow it? */
-struct rf_str co_why_evict(struct rf_core *c, struct co_pod *p, struct rf_arena *a, enum rf_core_cause *ret_cause);
 
 /* --- core_audit.c ----------------------------------------------------------------------------- */
 
