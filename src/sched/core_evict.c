@@ -641,16 +641,16 @@ static bool models_suffice(struct rf_core *c, const struct co_work *w, const str
 	return enough;
 }
 
-/* What is to be left untouched for others once all plans are carried out, and this one (NULL: there is none yet): who goes may
- * have been on what its queue does not lend. */
-static int64_t leave_then(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan)
+/* What is to be left for others once all plans are carried out, and this one (NULL: there is none yet): who goes may have been on
+ * what its queue does not lend. */
+static const struct rf_fleet_leave *leave_then(struct rf_core *c, const struct co_work *w, const struct rf_evict_plan *plan, struct rf_arena *a)
 {
-	int64_t leave;
+	const struct rf_fleet_leave *leave;
 
-	if (!rf_queues_keep(c->queues, CO_CARDS, c->now))
-		return 0;
+	if (co_keeps(c) == 0)
+		return NULL;
 	co_plans_shift(c, w, plan, 1);
-	leave = co_leave(c, w);
+	leave = co_leave(c, w, a);
 	co_plans_shift(c, w, plan, -1);
 	return leave;
 }
@@ -694,7 +694,7 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int
 	struct rf_evict_world world = world_of(c);
 	struct co_charge joined = { .n = 0 };
 	struct rf_workload *beside[CO_PLANS_MAX];
-	int64_t leave, more = leave_then(c, w, NULL);
+	const struct rf_fleet_leave *leave, *more = leave_then(c, w, NULL, &p->a);
 	struct co_gang g;
 
 	/* What is planned for others is theirs in the queues' books, too. */
@@ -720,8 +720,8 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int
 		g.gang.ctx = &g;
 		if (!rf_evict_plan(&world, w->w, &g.gang, c->now, &p->a, &p->plan))
 			return false;
-		more = leave_then(c, w, &p->plan);
-		if (more <= leave)
+		more = leave_then(c, w, &p->plan, &p->a);
+		if (co_leaves_all(leave, more))
 			return true;
 	}
 	return false;

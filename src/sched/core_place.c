@@ -39,16 +39,6 @@ uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct
 	return left;
 }
 
-int64_t co_leave(struct rf_core *c, const struct co_work *w)
-{
-	struct rf_workload_view v;
-
-	if (w->w == NULL)
-		return 0;
-	rf_workload_view(w->w, &v);
-	return rf_queues_kept(c->queues, v.queue, CO_CARDS, c->now);
-}
-
 int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m)
 {
 	int64_t cards = 0;
@@ -165,7 +155,7 @@ bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t m
 	struct rf_fleet_ask *asks = rf_arena_array(a, struct rf_fleet_ask, members);
 	const struct co_group *group = w->first->group;
 	uint16_t may_kept = co_ahead_may(c, w);
-	int64_t leave = co_leave(c, w);
+	const struct rf_fleet_leave *leave = co_leave(c, w, a);
 	size_t n = 0;
 
 	*ret = (struct co_gang){ .c = c, .pods = rf_arena_array(a, struct co_pod *, members) };
@@ -288,12 +278,13 @@ static bool take_one(struct rf_core *c, struct co_pod *p, uint64_t models, bool 
 	struct rf_fleet_place at RF_UNINITIALIZED;
 	struct rf_fleet_ask ask RF_UNINITIALIZED;
 	struct rf_err err RF_UNINITIALIZED;
+	rf_auto(arena) a = RF_ARENA_INIT;
 	uint64_t hold;
 
 	if (!co_ask(c, p->shape, models, &ask))
 		return false;
 	ask.may_kept = co_ahead_may(c, p->work);
-	ask.leave = co_leave(c, p->work);
+	ask.leave = co_leave(c, p->work, &a);
 	if (!co_find(c, p, &ask, &at))
 		return false;
 	c->around = false;
@@ -434,19 +425,19 @@ static enum outcome attempt_each(struct rf_core *c, struct co_work *w, int64_t m
 }
 
 /* Of a pod that is alone: what else decides about a gang is in no version. */
-static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept, int64_t leave)
+static bool still_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept, const struct rf_fleet_leave *leave)
 {
 	struct rf_fleet_ask ask;
 
-	if (!s->refused || s->models != models || (may_kept & ~s->may_kept) != 0 || leave < s->leave)
+	if (!s->refused || s->models != models || (may_kept & ~s->may_kept) != 0 || co_leave_sign(leave) != s->leave)
 		return false;
 	(void)co_ask(c, s, models, &ask);
-	ask.leave = s->leave;
+	ask.leave = leave;
 	return s->fleet_version == rf_fleet_version(c->fleet, &ask) &&
 	       s->wish_version == rf_wish_version(c->wishes, s->wish);
 }
 
-static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept, int64_t leave)
+static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models, uint16_t may_kept, const struct rf_fleet_leave *leave)
 {
 	struct rf_fleet_ask ask;
 
@@ -455,7 +446,7 @@ static void note_refused(struct rf_core *c, struct co_shape *s, uint64_t models,
 	s->refused = true;
 	s->models = models;
 	s->may_kept = may_kept;
-	s->leave = leave;
+	s->leave = co_leave_sign(leave);
 	s->fleet_version = rf_fleet_version(c->fleet, &ask);
 	s->wish_version = rf_wish_version(c->wishes, s->wish);
 }
@@ -466,8 +457,10 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	uint64_t models = co_models_left(c, w, w->first);
 	bool alone = w->first->group == NULL;
 	uint16_t may_kept = co_ahead_may(c, w);
-	int64_t leave = co_leave(c, w), untouched = rf_fleet_untouched(c->fleet);
-	bool touched;
+	rf_auto(arena) a = RF_ARENA_INIT;
+	const struct rf_fleet_leave *leave = co_leave(c, w, &a);
+	int64_t untouched = rf_fleet_untouched(c->fleet);
+	uint64_t keeps;
 	enum outcome o;
 
 	co_plan_inherit(c, w);
@@ -483,15 +476,16 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 	if (c->let_past)
 		(void)rf_workload_let_past(w->w);
 	co_work_started(c, w);
-	touched = rf_fleet_untouched(c->fleet) < untouched && rf_queues_keep(c->queues, CO_CARDS, c->now);
+	/* who may touch no card first may be beside it, and who leaves something for shares or slices may have more where some are */
+	keeps = co_keeps(c) & (rf_fleet_untouched(c->fleet) < untouched ? ~UINT64_C(0) : ~(UINT64_C(1) << CO_CARDS));
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
 		co_state(c, p, CO_PLACED);
 		co_todo(c, p, CO_ASKED);
 		co_fly(c, p);
 		if (rf_wish_helps(p->shape->wish))
 			c->freed |= CO_NEIGHBOURS;
-		if (touched && (p->shape->form->bytes > 0 || p->shape->form->slices > 0))
-			c->freed |= UINT64_C(1) << CO_BYTES; /* who may touch no card first may be beside it */
+		if (keeps != 0 && (p->shape->form->bytes > 0 || p->shape->form->slices > 0))
+			c->freed |= UINT64_C(1) << CO_BYTES;
 	}
 	return true;
 }

@@ -225,7 +225,7 @@ static void shift_gone(struct rf_core *c, const struct co_work *but, int64_t sig
  * that those leave then: the books are as they will be in the meantime. */
 bool co_plans_pretend(struct rf_core *c, const struct co_work *but, struct co_pretence *ret, struct rf_arena *a)
 {
-	bool good = true, shift = c->model_quotas > 0 || (c->plans.n > 0 && rf_queues_keep(c->queues, CO_CARDS, c->now));
+	bool good = true, shift = c->model_quotas > 0 || (c->plans.n > 0 && co_keeps(c) != 0);
 
 	c->planning = c->model_quotas == 0;
 	if (shift)
@@ -303,8 +303,19 @@ static void shift_seated(struct rf_core *c, const struct co_work *w, int64_t sig
 {
 	int64_t n = 0;
 
-	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next)
+	for (const struct co_pod *p = w->first; p != NULL; p = p->work_next) {
+		size_t grants = 0;
+		uint32_t node;
+		const struct rf_fleet_grant *g = p->seat != NULL && c->model_quotas > 0 ? rf_fleet_hold(c->fleet, p->hold, &node, &grants) : NULL;
+
 		n += p->seat != NULL;
+		for (size_t i = 0; i < grants; i++) {
+			const struct co_model *m = &c->models[p->seat->slots[g[i].card].model];
+
+			if (g[i].kind == RF_FLEET_WHOLE && m->resource >= 0)
+				rf_takes_shift_more(c->queues, w->w, m->resource, sign, c->now);
+		}
+	}
 	rf_takes_shift(c->queues, w->w, sign * (w->alike ? n : 1), c->now);
 }
 
@@ -342,8 +353,8 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	bool good;
 	size_t mark;
 
-	/* where cards are not lent, plans count on how many are untouched anywhere */
-	if (!co_plans_meet(c, w) && !(is_on_cards(w) && rf_queues_keep(c->queues, CO_CARDS, c->now)))
+	/* where cards are not lent, plans count on how many are left anywhere */
+	if (!co_plans_meet(c, w) && !(is_on_cards(w) && co_keeps(c) != 0))
 		return true;
 	mark = rf_fleet_mark(c->fleet);
 	shift_seated(c, w, 1);
@@ -418,6 +429,7 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 	struct co_plan *p = w->plan;
 	struct co_pod *m = w->first;
 	struct rf_err err RF_UNINITIALIZED;
+	rf_auto(arena) a = RF_ARENA_INIT;
 
 	refresh(p);
 	if (p->left > 0)
@@ -431,7 +443,7 @@ bool co_plan_take(struct rf_core *c, struct co_work *w)
 			return false;
 		ask.class = rf_wish_class(c->wishes, m->shape->wish, false);
 		ask.may_kept = co_ahead_may(c, w);
-		ask.leave = co_leave(c, w);
+		ask.leave = co_leave(c, w, &a);
 		if (at->node >= c->by_handle.n || c->by_handle.at[at->node] == NULL || !c->by_handle.at[at->node]->there ||
 		    !co_in_domain(c, w, at->node) ||
 		    rf_fleet_take(c->fleet, &ask, at, false, &hold, &err) < 0)

@@ -161,7 +161,7 @@ struct co_shape {
 	bool refused;
 	uint64_t fleet_version, wish_version, models;
 	uint16_t may_kept, why_kept;
-	int64_t leave, why_leave; /* see co_leave */
+	uint64_t leave, why_leave; /* see co_leave_sign */
 	/* Why it does not fit, in words, as of these versions. */
 	char *why;
 	/* No plan was found for such, as of these news. */
@@ -326,7 +326,7 @@ struct co_group {
 struct co_seats {
 	uint64_t fleet, wish, quotas;
 	size_t have;
-	int64_t leave;
+	uint64_t leave;
 	uint16_t may_kept;
 	bool known;
 	bool domains;  /* some node has the label of its topology */
@@ -630,10 +630,15 @@ struct co_gang {
 	bool tight; /* quotas of models do not leave enough for all on any model */
 	int64_t room[RF_FLEET_MODELS_MAX]; /* so many cards of a model */
 };
+/* core_leave.c: of what kinds of cards is not all lent, by resource, a bit each? What others do not lend it, and use for nothing: it leaves
+ * that to them, whatever it asks for of cards. NULL: nothing. As a number. Would who leaves l leave all of the other? */
+uint64_t co_keeps(struct rf_core *c);
+const struct rf_fleet_leave *co_leave(struct rf_core *c, const struct co_work *w, struct rf_arena *a);
+uint64_t co_leave_sign(const struct rf_fleet_leave *l);
+bool co_leaves_all(const struct rf_fleet_leave *l, const struct rf_fleet_leave *of);
+
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);
-/* So many cards others do not lend it, and use for nothing: it leaves them untouched, whatever it asks for of cards. */
-int64_t co_leave(struct rf_core *c, const struct co_work *w);
 int64_t co_cards_of_model(const struct rf_core *c, const struct rf_fleet_place *at, size_t n_places, size_t m); /* whole ones */
 int64_t co_model_room(struct rf_core *c, const struct co_work *w, size_t model);
 uint64_t co_models_left(struct rf_core *c, const struct co_work *w, const struct co_pod *p);

@@ -29,7 +29,8 @@ struct rf_str co_why_quota(struct co_words *w, const struct rf_why *y, const cha
 struct co_lack {
 	const char *resource, *help;
 	int64_t need, have;
-	bool unlent; /* there are enough, and they are not lent to it */
+	bool unlent; /* there are enough, and they are not lent to it, */
+	bool kinds;  /* be it of another kind */
 };
 struct co_lack co_find_lack(struct co_words *w, const struct co_form *f, const struct rf_fleet_ask *ask,
 			    const struct rf_fleet_most *m, const char *help);

@@ -61,7 +61,8 @@ const struct co_seats *co_seats_of(struct co_words *w, struct co_work *work)
 	struct rf_fleet_ask ask;
 
 	(void)co_ask(c, s, ~UINT64_C(0), &ask);
-	ask.leave = now.leave = co_leave(c, work);
+	ask.leave = co_leave(c, work, w->a);
+	now.leave = co_leave_sign(ask.leave);
 	now.fleet = work->alike ? rf_fleet_version(c->fleet, &ask) : c->ticks;
 	now.wish = work->alike ? rf_wish_version(c->wishes, s->wish) : 0;
 	now.may_kept = co_ahead_may(c, work);

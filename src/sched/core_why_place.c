@@ -88,13 +88,21 @@ struct co_lack co_find_lack(struct co_words *w, const struct co_form *f, const s
 	return (struct co_lack){ "nodes", help, 1, 0 };
 }
 
-/* Cards that it would touch first. */
-static struct co_lack find_unlent(const struct rf_core *c, const struct rf_fleet_ask *ask)
+/* Cards that it would touch first; where that is not what it lacks, what it asks for. */
+static struct co_lack find_unlent(struct co_words *w, const struct co_form *f, const struct rf_fleet_ask *ask)
 {
-	struct co_lack l = { "cards", fleet_words[RF_FLEET_UNLENT].help, 0, RF_MAX(rf_fleet_untouched(c->fleet) - ask->leave, 0), true };
+	struct co_lack l = { "cards", fleet_words[RF_FLEET_UNLENT].help, 0, rf_fleet_may_open(w->c->fleet, ask), true };
 
 	for (unsigned i = 0; i < ask->n_parts; i++)
 		l.need += ask->parts[i].n;
+	if (l.have < l.need && f->cards > 0)
+		return l;
+	l.have = 0;
+	l.kinds = true;
+	if (f->slices > 0)
+		l.resource = slice_name(w, f);
+	else if (f->bytes > 0)
+		l = (struct co_lack){ "share-bytes", l.help, f->bytes, 0, true, true };
 	return l;
 }
 
@@ -129,6 +137,8 @@ static const char *slices_of(struct co_words *w, const struct co_form *f)
 
 struct rf_str co_headline(struct co_words *w, const struct co_form *f, const struct co_lack *l)
 {
+	if (l->kinds)
+		return RF_LIT("what is free of cards for it is guaranteed to others who do not lend it");
 	if (l->unlent)
 		return rf_arena_printf(w->a, "needs %" PRId64 " card%s that nobody is on; %" PRId64 " more may be used without those that are guaranteed to others who do not lend them", l->need, l->need == 1 ? "" : "s", l->have);
 	if (strcmp(l->resource, "cards") == 0 && f->one_island && l->need > 1)
@@ -354,7 +364,7 @@ static bool fits_without_quotas(struct rf_core *c, const struct co_form *f, cons
 	return all[RF_FLEET_FITS] > 0;
 }
 
-static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t models)
+static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t models, const struct rf_fleet_leave *leave)
 {
 	struct co_shape *s = p->shape;
 	const struct co_form *f = s->form;
@@ -372,7 +382,7 @@ static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t mod
 	limited = f->cards > 0 && (f->mask & ~models) != 0;
 	ask.class = rf_wish_why(c->wishes, s->wish, counts.wish);
 	ask.may_kept = s->why_kept;
-	ask.leave = s->why_leave;
+	ask.leave = leave;
 	if (rf_wish_moves(s->wish))
 		c->looked += c->by_handle.n / 16; /* these are looked at only briefly */
 	rf_fleet_most(c->fleet, &ask, &most);
@@ -386,7 +396,7 @@ static struct rf_str fill_why(struct co_words *w, struct co_pod *p, uint64_t mod
 	help = help_for(f, &counts, limited);
 	lack = (struct co_lack){ "nodes", help != NULL ? help : "start a node with GPUs", 1, 0 };
 	if (counts.fleet[RF_FLEET_UNLENT] > 0)
-		lack = find_unlent(c, &ask);
+		lack = find_unlent(w, f, &ask);
 	else if (most.nodes > 0)
 		lack = co_find_lack(w, f, &ask, &most, lack.help);
 	else if (lack.help == wish_words[RF_WISH_RESOURCE].help)
@@ -403,7 +413,8 @@ bool co_why_refresh(struct co_words *w, struct co_pod *p, uint64_t models)
 	struct co_shape *s = p->shape;
 	uint64_t fleet, wish, looks = rf_fleet_looks(w->c->fleet), number = w->number;
 	uint16_t may_kept = co_ahead_may(w->c, p->work);
-	int64_t leave = co_leave(w->c, p->work);
+	const struct rf_fleet_leave *leave = co_leave(w->c, p->work, w->a);
+	uint64_t sign = co_leave_sign(leave);
 	struct rf_fleet_ask ask;
 	struct rf_str text;
 
@@ -417,11 +428,11 @@ bool co_why_refresh(struct co_words *w, struct co_pod *p, uint64_t models)
 	wish = rf_wish_version(w->c->wishes, s->wish);
 	/* versions tell of what got better: not that the room there is has been taken */
 	if (s->why_number != 0 && !s->why_fits && s->why_fleet == fleet && s->why_wish == wish && s->why_models == models &&
-	    s->why_kept == may_kept && s->why_leave == leave && (s->why != NULL || w->mute))
+	    s->why_kept == may_kept && s->why_leave == sign && (s->why != NULL || w->mute))
 		return true;
 	s->why_kept = may_kept;
-	s->why_leave = leave;
-	text = fill_why(w, p, models);
+	s->why_leave = sign;
+	text = fill_why(w, p, models, leave);
 	free(s->why);
 	s->why = w->mute ? NULL : rf_str_dup(text);
 	s->why_number = w->number;

@@ -62,12 +62,14 @@ void rf_fleet_free(struct rf_fleet *f)
 	rf_vec_done(&f->saved_versions);
 	rf_vec_done(&f->floors);
 	rf_vec_done(&f->habits);
+	rf_vec_done(&f->kinds);
 	free(f->there);
 	free(f->dirty);
 	free(f->mixed);
 	free(f->left);
 	fl_lanes_free(f->lanes);
 	fl_known_free(f->known);
+	fl_stock_free(f->stock);
 	fl_rests_free(f->rests);
 	free(f);
 }
@@ -139,6 +141,25 @@ static uint8_t most_copies(const struct rf_mig_profile *p, unsigned taken, unsig
 	return (uint8_t)best;
 }
 
+unsigned rf_fleet_slice_kind(const struct rf_fleet *f, struct rf_str profile)
+{
+	unsigned k = 0;
+
+	while (k < f->kinds.n && !rf_str_is(profile, f->kinds.at[k]))
+		k++;
+	return k < f->kinds.n ? k : RF_FLEET_KINDS_MAX;
+}
+
+static uint8_t kind_of(struct rf_fleet *f, const char *profile)
+{
+	unsigned k = rf_fleet_slice_kind(f, rf_str(profile));
+
+	if (k < RF_FLEET_KINDS_MAX || f->kinds.n == RF_FLEET_KINDS_MAX)
+		return (uint8_t)k;
+	rf_vec_push(&f->kinds, profile);
+	return (uint8_t)(f->kinds.n - 1);
+}
+
 void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_profile *profiles, size_t n)
 {
 	struct model *m;
@@ -148,6 +169,8 @@ void rf_fleet_set_model(struct rf_fleet *f, unsigned model, const struct rf_mig_
 	m = &f->models[model];
 	m->profiles = profiles;
 	m->n_profiles = (uint8_t)n;
+	for (size_t p = 0; p < n; p++)
+		m->kinds[p] = kind_of(f, profiles[p].name);
 	for (size_t p = 0; p < n; p++)
 		for (unsigned taken = 0; taken < 256; taken++) {
 			m->fits[p][taken] = free_starts(&profiles[p], taken);

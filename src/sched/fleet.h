@@ -117,6 +117,24 @@ struct rf_fleet_part {
 	int64_t bytes, milli;	 /* RF_FLEET_SHARE, each */
 };
 
+/* What is not lent to who asks. What it touches first, or cuts off, leaves so much of each kind for those who keep it; of a kind of
+ * which there is less already it takes nothing more. A pod of several cards has all or none of them of a model. */
+#define RF_FLEET_KINDS_MAX 64 /* of slices: names of profiles, of whichever models */
+struct rf_fleet_leave {
+	int64_t cards; /* untouched (rf_fleet_untouched) */
+	uint64_t models; /* a bit for each of which there is an amount; so in kinds */
+	int64_t of_model[RF_FLEET_MODELS_MAX]; /* untouched cards */
+	uint64_t kinds;
+	int64_t slices[RF_FLEET_KINDS_MAX]; /* that could be had, by rf_fleet_slice_kind */
+	const struct rf_fleet_leave_share {
+		uint32_t trust; /* each once. On cards that hold shares of this domain; 0: on no such. Or on untouched ones */
+		int64_t bytes, milli;
+	} *shares;
+	size_t n_shares;
+};
+/* Of profiles of this name; RF_FLEET_KINDS_MAX: no model has one, or there were too many before it. */
+unsigned rf_fleet_slice_kind(const struct rf_fleet *f, struct rf_str profile);
+
 struct rf_fleet_ask {
 	struct rf_fleet_owner owner;
 	int64_t cpu_milli, memory; /* and one pod */
@@ -125,8 +143,7 @@ struct rf_fleet_ask {
 	bool no_pod; /* of a take: cards that a pod left behind, and no pod */
 	bool somewhere; /* of a take: it also has cards there of which nobody knows which they are */
 	uint16_t may_kept; /* also on nodes that are kept for these */
-	/* What it touches first leaves so many cards of the fleet untouched (rf_fleet_untouched): they are not lent to it. */
-	int64_t leave;
+	const struct rf_fleet_leave *leave; /* NULL: nothing. Two that are the same in gang.h are the same one */
 	enum rf_fleet_policy policy;
 	uint8_t n_parts; /* 0: no cards */
 	struct rf_fleet_part parts[RF_FLEET_PARTS_MAX];
@@ -172,6 +189,8 @@ struct rf_fleet_left {
 struct rf_fleet_left rf_fleet_left(const struct rf_fleet *f);
 /* Cards of nodes that are there of which nobody holds anything, well or not, cordoned or not; without those in MIG mode. */
 int64_t rf_fleet_untouched(const struct rf_fleet *f);
+/* So many of them the request may touch first, whatever else keeps it from them. */
+int64_t rf_fleet_may_open(struct rf_fleet *f, const struct rf_fleet_ask *ask);
 uint32_t rf_fleet_handles(const struct rf_fleet *f); /* nodes' handles are below */
 /* False: whoever goes, never there (class, cordon, size and models of the node). */
 bool rf_fleet_could(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask);
@@ -200,7 +219,7 @@ enum rf_fleet_unfit {
 	RF_FLEET_TAKEN,	    /* room enough on no card, or on too few */
 	RF_FLEET_APART,	    /* enough cards, but not on one NVLink island */
 	RF_FLEET_KEPT,	    /* it would fit, and the node is kept for others */
-	RF_FLEET_UNLENT,    /* it would fit, and has to leave its cards untouched */
+	RF_FLEET_UNLENT,    /* it would fit, and has to leave that to others */
 	RF_FLEET_NO_MODEL,  /* from here on: not even if the node were empty. No card of these models */
 	RF_FLEET_TOO_SMALL,
 	RF_FLEET_UNJOINED, /* enough cards, and no NVLink island with so many */

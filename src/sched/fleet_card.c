@@ -23,6 +23,17 @@ uint8_t fl_starts(const struct rf_fleet *f, const struct card *c, const struct l
 	return m->fits[profile][l->mask];
 }
 
+size_t fl_slices_left(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile)
+{
+	const struct model *m = &f->models[c->v.model];
+	size_t n;
+
+	if (fl_starts(f, c, l, profile) == 0)
+		return 0;
+	n = RF_MIN(m->copies[profile][l->mask], m->profiles[profile].max - l->of_profile[profile]);
+	return RF_MIN(n, (RF_MIG_COMPUTE_SLICES - l->compute) / m->profiles[profile].slices);
+}
+
 bool fl_has_room(const struct rf_fleet *f, const struct card *c, const struct load *l, const struct need *need)
 {
 	if (!(need->models >> c->v.model & 1))
@@ -99,15 +110,6 @@ int32_t fl_load_free(const struct card *c, const struct load *l)
 	if (c->v.memory > 0 && l->bytes > 0)
 		left = RF_MIN(left, (c->v.memory - l->bytes) * RF_FLEET_MILLI / c->v.memory);
 	return (int32_t)RF_MAX(left, 0);
-}
-
-unsigned fl_may_open(const struct rf_fleet *f, const struct rf_fleet_ask *ask)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < ask->n_parts; i++)
-		n += ask->parts[i].n;
-	return ask->leave == 0 ? n : (unsigned)RF_MAX(RF_MIN(f->untouched - ask->leave, (int64_t)n), 0);
 }
 
 /* --- who may be where ------------------------------------------------------------------------- */
@@ -226,18 +228,12 @@ bool rf_fleet_has_card(const struct rf_fleet *f, uint32_t node, unsigned card)
 
 size_t rf_fleet_slices_on(const struct rf_fleet *f, uint32_t node, unsigned card, unsigned profile)
 {
-	const struct rf_mig_profile *p;
 	const struct card *c;
-	size_t n;
 
 	if (!rf_fleet_has_card(f, node, card))
 		return 0;
 	c = &f->nodes.at[node].cards[card];
-	if (!c->there || !c->v.healthy || fl_starts(f, c, &c->load, profile) == 0)
-		return 0;
-	p = &f->models[c->v.model].profiles[profile];
-	n = RF_MIN(f->models[c->v.model].copies[profile][c->load.mask], p->max - c->load.of_profile[profile]);
-	return RF_MIN(n, (RF_MIG_COMPUTE_SLICES - c->load.compute) / p->slices);
+	return c->there && c->v.healthy ? fl_slices_left(f, c, &c->load, profile) : 0;
 }
 
 size_t rf_fleet_room_on(const struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *ask)

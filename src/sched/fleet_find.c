@@ -21,7 +21,7 @@ struct lane_key {
 	uint64_t models, may_kept;
 	uint32_t class, trust, tenant; /* tenant 0: a stranger */
 	uint8_t level, system, policy, n_parts;
-	uint64_t opens;
+	uint64_t spare;
 	struct {
 		int64_t bytes;
 		uint16_t milli;
@@ -134,7 +134,7 @@ static size_t make_key(const struct rf_fleet *f, const struct rf_fleet_ask *ask,
 	k->system = ask->owner.system;
 	k->policy = (uint8_t)ask->policy;
 	k->n_parts = ask->n_parts;
-	k->opens = fl_may_open(f, ask);
+	k->spare = ask->leave != NULL ? fl_sign_spare(f, ask) : 0;
 	for (unsigned i = 0; i < ask->n_parts; i++) {
 		const struct rf_fleet_part *p = &ask->parts[i];
 
@@ -436,6 +436,7 @@ bool rf_fleet_find(struct rf_fleet *f, const struct rf_fleet_ask *ask, struct rf
 	    (ask->class != 0 && (ask->class >= f->classes.n || f->classes.at[ask->class] == NULL)))
 		return false;
 	fl_racks_matter(f, &ask->owner);
+	fl_weigh(f, ask);
 	node = best_node(f, ask);
 	return node != RF_FLEET_NONE && rf_fleet_find_on(f, node, ask, ret);
 }
@@ -446,6 +447,7 @@ bool rf_fleet_find_on(struct rf_fleet *f, uint32_t node, const struct rf_fleet_a
 	if (node >= f->nodes.n || rf_fleet_check(ask, NULL) < 0)
 		return false;
 	fl_racks_matter(f, &ask->owner);
+	fl_weigh(f, ask);
 	ret->score = fl_place(f, node, ask, false, ret);
 	ret->node = node;
 	return ret->score != NEVER;
@@ -459,8 +461,8 @@ uint64_t rf_fleet_version(const struct rf_fleet *f, const struct rf_fleet_ask *a
 		return f->version;
 	FL_EACH_BIT (m, fl_models(ask) & f->present)
 		sum += f->models[m].version;
-	/* A card of another model is one more that is left, and one that others touched need not be left any more. */
-	return sum + (ask->leave > 0 ? f->version + f->opened : 0);
+	/* What is given back anywhere is more that is left, and what others took need not be left any more. */
+	return sum + (ask->leave != NULL ? f->version + f->taken : 0);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -70,6 +70,7 @@ static void attach(struct rf_fleet *f, uint32_t index)
 	n->pods_left -= !h->no_pod;
 	n->n_holds++;
 	fl_add_guest(f, h->node, &h->owner);
+	f->taken += h->n > 0;
 	h->live = true;
 	h->prev = 0;
 	h->next = n->first_hold;
@@ -79,7 +80,6 @@ static void attach(struct rf_fleet *f, uint32_t index)
 	for (unsigned i = 0; i < h->n; i++) {
 		struct card *c = &n->cards[h->grants[i].card];
 
-		f->opened += fl_untouched(&c->load);
 		add_owner(c, &h->owner, &h->grants[i]);
 		fl_load_add(f, c, &c->load, &h->grants[i]);
 		fl_card_changed(f, c);
@@ -216,13 +216,12 @@ static bool complete(const struct node *n, const struct rf_fleet_ask *ask, const
 	return true;
 }
 
-static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask, const struct rf_fleet_place *at,
+static int check_grants(struct rf_fleet *f, const struct rf_fleet_ask *ask, const struct rf_fleet_place *at,
 			bool force, struct rf_err *err)
 {
 	struct load loads[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
 	const struct node *n = &f->nodes.at[at->node];
 	uint64_t closed = force ? 0 : fl_closed(f, n, &ask->owner), seen = 0;
-	unsigned opened = 0;
 
 	for (unsigned i = 0; i < at->n; i++) {
 		const struct rf_fleet_grant *g = &at->grants[i];
@@ -238,11 +237,13 @@ static int check_grants(const struct rf_fleet *f, const struct rf_fleet_ask *ask
 			return unfit(err, at, "a card belongs together with one that somebody is on who may not be met");
 		if (!force && (!same_as_part(ask, g) || !allowed(f, ask, &n->cards[g->card], &loads[g->card], g)))
 			return unfit(err, at, "a card does not fit what was asked");
-		opened += fl_opens(&n->cards[g->card], &loads[g->card]);
 		fl_load_add(f, &n->cards[g->card], &loads[g->card], g);
 	}
-	if (!force && opened > fl_may_open(f, ask))
-		return unfit(err, at, "so many cards are not lent to the owner");
+	if (!force && ask->leave != NULL) {
+		fl_weigh(f, ask);
+		if (!fl_spares(f, n, ask, at->grants, at->n))
+			return unfit(err, at, "that is not lent to the owner");
+	}
 	return force || complete(n, ask, at) ? 0 : unfit(err, at, "not everything that was asked for is there");
 }
 
@@ -252,7 +253,7 @@ static bool countable(const struct rf_fleet_ask *ask)
 	       ask->memory <= RF_FLEET_MEMORY_MAX;
 }
 
-static int check_take(const struct rf_fleet *f, const struct rf_fleet_ask *ask, const struct rf_fleet_place *at,
+static int check_take(struct rf_fleet *f, const struct rf_fleet_ask *ask, const struct rf_fleet_place *at,
 		      bool force, struct rf_err *err)
 {
 	if (at->node >= f->nodes.n || !f->nodes.at[at->node].known || at->n > RF_FLEET_CARDS_MAX)
@@ -394,7 +395,7 @@ void rf_fleet_regrade(struct rf_fleet *f, uint32_t tenant, uint32_t trust, enum 
 static void save_versions(struct rf_fleet *f)
 {
 	rf_vec_push(&f->saved_versions, f->version);
-	rf_vec_push(&f->saved_versions, f->opened);
+	rf_vec_push(&f->saved_versions, f->taken);
 	for (size_t i = 0; i < RF_FLEET_MODELS_MAX; i++)
 		rf_vec_push(&f->saved_versions, f->models[i].version);
 }
@@ -405,7 +406,7 @@ static void drop_versions(struct rf_fleet *f, bool restore)
 	if (!restore)
 		return;
 	f->version = f->saved_versions.at[f->saved_versions.n];
-	f->opened = f->saved_versions.at[f->saved_versions.n + 1];
+	f->taken = f->saved_versions.at[f->saved_versions.n + 1];
 	for (size_t i = 0; i < RF_FLEET_MODELS_MAX; i++)
 		f->models[i].version = f->saved_versions.at[f->saved_versions.n + 2 + i];
 }

@@ -269,7 +269,7 @@ static struct kind *kind_for(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 	of.cpu_milli = of.memory = 0;
 	of.class = 0;
 	of.may_kept = EVERY;
-	of.leave = 0;
+	of.leave = NULL;
 	if (of.owner.tenant != 0 && !fl_is_personal(ask) && !fl_has_home(f, of.owner.tenant))
 		of.owner.tenant = ANYBODY;
 	hash = hash_of(&of);
@@ -355,14 +355,12 @@ static void count_block(const struct kind *k, size_t word, uint64_t bits, const 
 		ret[said(v)] += count_bits(b->of[v] & bits);
 }
 
-/* It may not touch as many cards as it would, and finds no place that is held already. */
+/* Where it fits, it would not leave what is to be left. */
 static bool is_unlent(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 {
-	struct rf_fleet_ask any = *ask;
 	struct rf_fleet_place at;
 
-	any.leave = 0;
-	return fl_may_open(f, ask) < fl_may_open(f, &any) && !rf_fleet_find(f, ask, &at);
+	return ask->leave != NULL && !rf_fleet_find(f, ask, &at);
 }
 
 void rf_fleet_why(struct rf_fleet *f, const struct rf_fleet_ask *ask, uint32_t ret[RF_FLEET_UNFITS])

@@ -11,7 +11,6 @@ struct trial {
 	const struct rf_fleet_ask *ask;
 	bool stranger;
 	uint64_t closed; /* cards, by who is on others of their group */
-	unsigned opens;	 /* so many it may touch first */
 };
 
 static bool is_closed(const struct trial *t, const struct card *c)
@@ -24,6 +23,11 @@ static bool usable(const struct trial *t, const struct card *c, const struct loa
 	return c->there && c->v.healthy && fl_has_room(t->f, c, l, need) &&
 	       fl_card_open(c, &t->ask->owner, (enum rf_fleet_kind)need->kind) && !is_closed(t, c) &&
 	       (need->kind == RF_FLEET_SLICE || fl_clean(c, &t->ask->owner, 0xff, t->stranger));
+}
+
+static bool spares(const struct trial *t, const struct rf_fleet_grant *g, size_t n)
+{
+	return t->ask->leave == NULL || fl_spares(t->f, t->n, t->ask, g, n);
 }
 
 static struct rf_fleet_grant grant_of(const struct rf_fleet_part *p, unsigned part, unsigned card, unsigned start)
@@ -152,13 +156,17 @@ static uint64_t whole_cards(const struct trial *t, unsigned part, const struct l
 			free |= (uint64_t)1 << i;
 	}
 	free &= ~t->closed;
+	FL_EACH_BIT (i, t->ask->leave != NULL ? free : 0) {
+		if (!fl_spares_cards(t->f, &t->n->cards[i], t->ask->parts[part].n))
+			free &= ~((uint64_t)1 << i);
+	}
 	return choose_whole(t, &t->ask->parts[part], free);
 }
 
 static int64_t place_whole(const struct trial *t, struct rf_fleet_place *ret)
 {
 	struct touched touched[RF_FLEET_CARDS_MAX] RF_UNINITIALIZED;
-	uint64_t cards = t->ask->parts[0].n <= t->opens ? whole_cards(t, 0, NULL) : 0;
+	uint64_t cards = whole_cards(t, 0, NULL);
 	size_t n = 0;
 
 	if (cards == 0)
@@ -213,10 +221,12 @@ static int64_t place_share(const struct trial *t, struct rf_fleet_place *ret)
 		struct rf_fleet_grant g RF_UNINITIALIZED;
 		int64_t score;
 
-		if (!usable(t, c, &c->load, &need) || seen_before(t->n, i, tried) || (t->opens == 0 && fl_opens(c, &c->load)))
+		if (!usable(t, c, &c->load, &need) || seen_before(t->n, i, tried))
 			continue;
 		tried |= (uint64_t)1 << i;
 		g = grant_of(p, 0, i, 0);
+		if (!spares(t, &g, 1))
+			continue;
 		score = try_on(t, &g, 0);
 		if (score < best_score) {
 			best_score = score;
@@ -244,7 +254,7 @@ static void try_slices_on(const struct trial *t, unsigned card, struct rf_fleet_
 		struct rf_fleet_grant g = grant_of(p, 0, card, start);
 		int64_t score;
 
-		if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger))
+		if (!fl_clean(c, &t->ask->owner, fl_mask(t->f, c, &g), t->stranger) || !spares(t, &g, 1))
 			continue;
 		score = try_on(t, &g, frag ? WAY_LOST : 1) + opening;
 		if (score < *best_score) {
@@ -266,7 +276,7 @@ static int64_t place_slice(const struct trial *t, struct rf_fleet_place *ret)
 		const struct card *c = &t->n->cards[i];
 
 		if (!(c->rest.profiles >> p->profile & 1) || !usable(t, c, &c->load, &need) ||
-		    (!c->dirty && seen_before(t->n, i, tried)) || (t->opens == 0 && fl_opens(c, &c->load)))
+		    (!c->dirty && seen_before(t->n, i, tried)))
 			continue;
 		if (!c->dirty)
 			tried |= (uint64_t)1 << i;
@@ -290,7 +300,6 @@ struct search {
 	size_t n_items;
 	struct rf_fleet_grant grants[RF_FLEET_CARDS_MAX];
 	size_t n;
-	unsigned opened;
 	int steps;
 };
 
@@ -327,15 +336,14 @@ static bool place_wholes(struct search *s)
 	int part;
 
 	while ((part = next_whole(s, done)) >= 0) {
-		bool may = s->opened + (s->n - had) + s->t->ask->parts[part].n <= s->t->opens;
-		uint64_t cards = may ? whole_cards(s->t, (unsigned)part, s->loads) : 0;
+		uint64_t cards = whole_cards(s->t, (unsigned)part, s->loads);
 
 		FL_EACH_BIT (i, cards) {
 			s->grants[s->n] = grant_of(&s->t->ask->parts[part], (unsigned)part, i, 0);
 			fl_load_add(s->t->f, &s->t->n->cards[i], &s->loads[i], &s->grants[s->n++]);
 		}
 		done |= 1u << part;
-		if (cards != 0)
+		if (cards != 0 && spares(s->t, s->grants, s->n))
 			continue;
 		for (; s->n > had; s->n--)
 			s->loads[s->grants[s->n - 1].card].n_whole--;
@@ -354,20 +362,15 @@ static bool place_item_on(struct search *s, size_t i, unsigned card, unsigned st
 	struct rf_fleet_grant g = grant_of(p, part, card, start);
 	struct load before = s->loads[card];
 	uint64_t on = s->on[part];
-	bool opens = fl_opens(c, &before);
 
-	if (opens && s->opened == s->t->opens)
-		return false;
 	if (p->kind == RF_FLEET_SLICE &&
 	    !fl_clean(c, &s->t->ask->owner, fl_mask(s->t->f, c, &g), s->t->stranger))
 		return false;
 	fl_load_add(s->t->f, c, &s->loads[card], &g);
 	s->on[part] |= (uint64_t)1 << card;
 	s->grants[s->n++] = g;
-	s->opened += opens;
-	if (place_items(s, i + 1))
+	if (spares(s->t, s->grants, s->n) && place_items(s, i + 1))
 		return true;
-	s->opened -= opens;
 	s->n--;
 	s->on[part] = on;
 	s->loads[card] = before;
@@ -457,7 +460,6 @@ static int64_t place_parts(const struct trial *t, struct rf_fleet_place *ret)
 
 	s.t = t;
 	s.n = s.n_items = 0;
-	s.opened = 0;
 	s.steps = 0;
 	memset(s.on, 0, sizeof(s.on));
 	for (unsigned i = 0; i < t->n->n_cards; i++)
@@ -550,7 +552,6 @@ int64_t fl_place(struct rf_fleet *f, uint32_t node, const struct rf_fleet_ask *a
 	if ((t.n->models & fl_models(ask)) == 0)
 		return NEVER;
 	t.closed = fl_closed(f, t.n, &ask->owner);
-	t.opens = fl_may_open(f, ask);
 	if (ask->n_parts > 1)
 		return place_parts(&t, ret);
 	if (ask->parts[0].kind == RF_FLEET_WHOLE)

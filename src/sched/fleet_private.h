@@ -161,12 +161,22 @@ struct model {
 	uint8_t copies[RF_FLEET_PROFILES_MAX][256]; /* ... how often it could still be placed */
 	struct model_index *index;
 	uint64_t version;
+	uint8_t kinds[RF_FLEET_PROFILES_MAX]; /* see rf_fleet_slice_kind */
 	int32_t each[TYPICALS_MAX]; /* per need: what one takes of a card, in thousandths */
 };
 
 struct lanes;
 struct known;
 struct rests;
+struct stock;
+
+/* What a request may take of each kind so that it leaves enough: of the one that was weighed last (fl_weigh). */
+struct spare {
+	int64_t cards, of_model[RF_FLEET_MODELS_MAX], slices[RF_FLEET_KINDS_MAX];
+	/* Memory and compute of cards that are touched, and what its own domain has for its shares. INT64_MAX: it does not matter. */
+	int64_t opened[2], own[2];
+	uint64_t models, kinds; /* of which the amounts count */
+};
 
 struct rf_fleet {
 	RF_VEC(struct node) nodes;
@@ -184,7 +194,7 @@ struct rf_fleet {
 	struct rf_fleet_left *left; /* [1] is the most of all; nodes begin at 64 * words */
 	uint64_t version; /* for requests without cards */
 	int64_t untouched;
-	uint64_t opened; /* moves on when one is touched */
+	uint64_t taken; /* moves on when something of a card is */
 
 	RF_VEC(struct hold) holds;
 	RF_VEC(uint32_t) unused_holds;
@@ -215,6 +225,9 @@ struct rf_fleet {
 
 	struct lanes *lanes;
 	struct known *known; /* NULL: nothing yet */
+	struct stock *stock; /* NULL: nobody had to leave anything yet */
+	struct spare spare;
+	RF_VEC(const char *) kinds; /* names of profiles */
 	struct rests *rests;
 };
 
@@ -318,6 +331,8 @@ struct need fl_need(const struct rf_fleet_ask *ask, const struct rf_fleet_part *
 bool fl_has_room(const struct rf_fleet *f, const struct card *c, const struct load *l, const struct need *need);
 /* Starts of a profile that are free, a bit each; 0: none, for whatever reason. */
 uint8_t fl_starts(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile);
+/* So many more slices of the profile fit beside what is there, wherever each is. */
+size_t fl_slices_left(const struct rf_fleet *f, const struct card *c, const struct load *l, unsigned profile);
 uint8_t fl_mask(const struct rf_fleet *f, const struct card *c, const struct rf_fleet_grant *g);
 void fl_load_add(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
 void fl_load_sub(const struct rf_fleet *f, const struct card *c, struct load *l, const struct rf_fleet_grant *g);
@@ -331,8 +346,6 @@ static inline bool fl_opens(const struct card *c, const struct load *l)
 {
 	return fl_untouched(l) && !c->v.sliced && !c->v.absent;
 }
-/* So many cards the request may touch first; no more than it has parts. */
-unsigned fl_may_open(const struct rf_fleet *f, const struct rf_fleet_ask *ask);
 /* May this owner use the card in this way, room and dirt aside? */
 bool fl_card_open(const struct card *c, const struct rf_fleet_owner *o, enum rf_fleet_kind kind);
 /* Is there nothing of others in these eighths? stranger: nor of its own. */
@@ -355,6 +368,19 @@ void fl_rests_free(struct rests *r);
 const struct rest *fl_rest(const struct rf_fleet *f, const struct card *c, const struct load *l);
 /* The same, whatever is kept. */
 void fl_work_out_rest(const struct rf_fleet *f, const struct card *c, const struct load *l, struct rest *ret);
+
+/* --- fleet_stock.c: what is to be left for others ------------------------------------------------ */
+
+/* Works out f->spare for this request, until the fleet changes. Nothing to do where it has nothing to leave. */
+void fl_weigh(struct rf_fleet *f, const struct rf_fleet_ask *ask);
+/* Does it leave enough with these grants on a node? And with n cards like this one? */
+bool fl_spares(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask, const struct rf_fleet_grant *g,
+	       size_t n_g);
+bool fl_spares_cards(const struct rf_fleet *f, const struct card *c, int64_t n);
+/* All of f->spare that matters to the request, as a number. */
+uint64_t fl_sign_spare(const struct rf_fleet *f, const struct rf_fleet_ask *ask);
+void fl_stock_free(struct stock *s);
+bool fl_audit_stock(const struct rf_fleet *f);
 
 /* --- fleet_place.c: the cards of one node ------------------------------------------------------ */
 

@@ -121,6 +121,7 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 	if (node >= f->nodes.n || !f->nodes.at[node].there || !fl_in_class(f, ask->class, node))
 		return RF_FLEET_NOT_IN_CLASS;
 	n = &f->nodes.at[node];
+	fl_weigh(f, ask);
 	if (fl_place(f, node, ask, false, NULL) != NEVER)
 		return RF_FLEET_FITS;
 	if (fl_kept(n, ask)) {
@@ -130,10 +131,10 @@ enum rf_fleet_unfit rf_fleet_why_on(struct rf_fleet *f, uint32_t node, const str
 		if (fl_place(f, node, &any, false, NULL) != NEVER)
 			return RF_FLEET_KEPT;
 	}
-	if (ask->leave > 0) {
+	if (ask->leave != NULL) {
 		struct rf_fleet_ask any = *ask;
 
-		any.leave = 0;
+		any.leave = NULL;
 		if (fl_place(f, node, &any, false, NULL) != NEVER)
 			return RF_FLEET_UNLENT;
 	}
@@ -345,6 +346,10 @@ bool rf_fleet_audit(const struct rf_fleet *f, struct rf_err *err)
 	}
 	if (!fl_audit_left(f)) {
 		rf_fail(err, RF_INTERNAL, "what the best machine has left is wrong");
+		return false;
+	}
+	if (!fl_audit_stock(f)) {
+		rf_fail(err, RF_INTERNAL, "what is left of each kind is wrong");
 		return false;
 	}
 	if (!fl_audit_racks(f)) {

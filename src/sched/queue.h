@@ -190,8 +190,11 @@ int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *q, int64_t r
 		       int64_t now);
 /* So much of it is idle and not lent to this leaf: queues beside its path keep it for themselves. */
 int64_t rf_queues_kept(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, int64_t now);
-/* Does any queue keep some of it, idle or not? */
-bool rf_queues_keep(struct rf_queues *qs, int64_t resource, int64_t now);
+/* Of which resources some queue keeps some, idle or not: bit i is resource i. */
+uint64_t rf_queues_keep(struct rf_queues *qs, int64_t now);
+/* Each of those queues by itself, with what it keeps beyond those below it. Must not call back. */
+typedef void rf_queue_keeps(void *ctx, const struct rf_queue *q, int64_t amount);
+void rf_queues_keepers(struct rf_queues *qs, const struct rf_queue *leaf, int64_t resource, int64_t now, rf_queue_keeps *each, void *ctx);
 /* So much of it nobody uses, whoever may have it. */
 int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now);
 /* It could not be placed. Its shape rests in its queue until one of these resources changes; bit i

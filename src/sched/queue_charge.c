@@ -141,11 +141,31 @@ int64_t rf_queues_kept(struct rf_queues *qs, const struct rf_queue *leaf, int64_
 	return kept;
 }
 
-bool rf_queues_keep(struct rf_queues *qs, int64_t resource, int64_t now)
+uint64_t rf_queues_keep(struct rf_queues *qs, int64_t now)
 {
-	rf_assert(resource >= 0 && (size_t)resource < qs->n_res);
 	rf_queues_settle_tree(qs, now);
-	return qs->keeps >> resource & 1;
+	return qs->keeps;
+}
+
+static bool is_above(const struct rf_queue *q, const struct rf_queue *leaf)
+{
+	while (leaf != NULL && leaf != q)
+		leaf = leaf->parent;
+	return leaf == q;
+}
+
+void rf_queues_keepers(struct rf_queues *qs, const struct rf_queue *leaf, int64_t resource, int64_t now, rf_queue_keeps *each, void *ctx)
+{
+	size_t r = (size_t)resource;
+
+	rf_assert(r < qs->n_res);
+	rf_queues_settle_tree(qs, now);
+	for (size_t i = 0; i < qs->order.n; i++) {
+		const struct rf_queue *q = qs->order.at[i];
+
+		if (q->parent != NULL && idle(q, r) > 0 && !is_above(q, leaf))
+			each(ctx, q, idle(q, r));
+	}
 }
 
 int64_t rf_queues_unused(struct rf_queues *qs, int64_t resource, int64_t now)

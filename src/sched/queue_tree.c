@@ -502,7 +502,8 @@ static void cut_down(struct rf_queues *qs, struct rf_queue *q, size_t r)
 		cut(q, r, q->v[RF_V_NAMED][r], RF_V_NAMED, RF_V_NAMED);
 	for (size_t i = 0; i < q->children.n; i++) {
 		struct rf_queue *c = q->children.at[i];
-		int64_t one = c->v[RF_V_GUAR][r], lending = c->v[RF_V_LENDING][r];
+		/* of a part what is guaranteed by name: who says nothing of it has some of it guaranteed as long as there is enough */
+		int64_t one = c->v[qs->parts >> r & 1 ? RF_V_NAMED : RF_V_GUAR][r], lending = c->v[RF_V_LENDING][r];
 
 		c->v[RF_V_LOCAL][r] =
 			one == RF_QUEUE_NO_LIMIT || lending >= one ? 0 : one - lending;

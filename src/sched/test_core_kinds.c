@@ -226,12 +226,33 @@ static void test_no_round_of_kinds(void **state)
 
 /* --- lending ---------------------------------------------------------------------------------- */
 
-/* Cards that are guaranteed, of which so many are for others while nobody uses them. */
+/* So much that is guaranteed, of which so much is for others while nobody uses it. */
+static void lend_of(struct world *w, int queue, enum res r, int64_t amount, int64_t lending)
+{
+	guarantee(w, queue, r, amount);
+	w->queues[queue].quotas[r].lending = lending;
+	world_tell_queue(w, queue);
+}
+
 static void lend(struct world *w, int queue, int64_t cards, int64_t lending)
 {
-	guarantee(w, queue, R_CARDS, cards);
-	w->queues[queue].quotas[R_CARDS].lending = lending;
-	world_tell_queue(w, queue);
+	lend_of(w, queue, R_CARDS, cards, lending);
+}
+
+static int count_running(struct pod *const *p, int n)
+{
+	int all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += runs(p[i]);
+	return all;
+}
+
+static void submit_all(struct world *w, int space, int shape, struct pod **ret, int n)
+{
+	for (int i = 0; i < n; i++)
+		ret[i] = submit(w, space, shape, 0);
+	rest(w);
 }
 
 /* Of whatever kind: on a card that a queue lends to nobody only its own work starts, and beside that. */
@@ -342,6 +363,126 @@ static void test_own_share_on_an_unlent_card(void **state)
 	end(w);
 }
 
+/* Of a model by name: cards of others are for everybody. */
+static void test_unlent_model_is_left(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < RF_COUNT(kinds); k++) {
+		struct world *w = begin(2);
+		struct pod *first, *second, *own;
+
+		w->nodes[0].cards[1].model = 1;
+		world_tell_node(w, 0);
+		guarantee(w, ACME, kinds[k].r, 0);
+		lend_of(w, BOLT, R_A100, 1, 0);
+		first = submit(w, ACME, kinds[k].shape, 0);
+		rest(w);
+		assert_true(runs(first));
+		assert_int_equal(first->place.held[0].card, 0);
+		second = submit(w, ACME, S_CARD, 0);
+		rest(w);
+		assert_false(runs(second));
+		own = submit(w, BOLT, S_CARD, 0);
+		rest(w);
+		assert_true(runs(own) && runs(first));
+		assert_int_equal(w->n.evicts, 0);
+		end(w);
+	}
+}
+
+/* Slices that are kept are left by cards, by shares and by slices of another profile, which may have the rest of the card. */
+static void test_unlent_slices_are_left(void **state)
+{
+	static const struct {
+		int shape, cards, fit;
+	} others[] = { { S_CARD, 2, 1 }, { S_SHARE3, 2, 1 }, { S_MIG3, 1, 1 }, { S_MIG1, 1, 3 } };
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(others); i++) {
+		struct world *w = begin(others[i].cards);
+		struct pod *other[4], *own[4];
+
+		guarantee(w, ACME, R_MIG3, 0);
+		guarantee(w, ACME, R_MIG1, 0);
+		lend_of(w, BOLT, R_MIG1, 4, 0);
+		submit_all(w, ACME, others[i].shape, other, 4);
+		assert_int_equal(count_running(other, 4), others[i].fit);
+		submit_all(w, BOLT, S_MIG1, own, 4);
+		assert_int_equal(count_running(own, 4), 4);
+		assert_int_equal(count_running(other, 4), others[i].fit);
+		assert_int_equal(w->n.evicts, 0);
+		end(w);
+	}
+}
+
+static void test_says_that_slices_are_not_lent(void **state)
+{
+	struct world *w = begin(1);
+	struct pod *other;
+
+	(void)state;
+	w->nodes[0].cards[0].sliced = true;
+	world_tell_node(w, 0);
+	guarantee(w, ACME, R_MIG3, 0);
+	lend_of(w, BOLT, R_MIG1, 6, 0);
+	other = submit(w, ACME, S_MIG3, 0);
+	rest(w);
+	assert_false(runs(other));
+	assert_non_null(strstr(other->why, "what is free of cards for it is guaranteed to others who do not lend it"));
+	assert_non_null(strstr(other->why, "wait or have the guarantee raised"));
+	end(w);
+}
+
+/* Shares that are kept are left a card by whole ones, by slices and by shares of another domain; those of its own are beside them. */
+static void test_unlent_shares_are_left(void **state)
+{
+	static const struct {
+		int shape, trust, fit;
+	} others[] = { { S_CARD, 1, 1 }, { S_MIG3, 1, 2 }, { S_SHARE2, 1, 4 }, { S_SHARE2, 0, 4 } };
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(others); i++) {
+		struct world *w = begin_with(2, RF_RECLAIM_GUARANTEE, RF_FLEET_SPREAD);
+		struct pod *other[5], *own[4];
+
+		w->nodes[0].cards[0].model = w->nodes[0].cards[1].model = 0; /* of 80 GiB, to the byte */
+		world_tell_node(w, 0);
+		w->tenants[ACME].trust = others[i].trust;
+		world_tell_tenant(w, ACME);
+		guarantee(w, ACME, R_MIG3, 0);
+		lend_of(w, BOLT, R_BYTES, 80 * GI, 0);
+		submit_all(w, ACME, others[i].shape, other, 5);
+		assert_int_equal(count_running(other, 5), others[i].fit);
+		submit_all(w, BOLT, S_SHARE2, own, 4);
+		assert_int_equal(count_running(own, 4), 4);
+		assert_int_equal(count_running(other, 5), others[i].fit);
+		assert_int_equal(w->n.evicts, 0);
+		end(w);
+	}
+}
+
+/* The free card is of a model that is kept: who is guaranteed one has the other, which only shares are on. */
+static void test_plan_leaves_unlent_model(void **state)
+{
+	struct world *w = begin(2);
+	struct pod *has, *wants;
+
+	(void)state;
+	has = submit(w, ACME, S_SHARE3, 0);
+	rest(w);
+	assert_true(runs(has));
+	w->nodes[0].cards[1 - has->place.held[0].card].model = 1;
+	world_tell_node(w, 0);
+	lend_of(w, BOLT, R_A100, 1, 0);
+	guarantee(w, CRUX, R_CARDS, 1);
+	wants = submit(w, CRUX, S_CARD, 0);
+	rest(w);
+	assert_true(runs(wants));
+	assert_false(runs(has));
+	assert_int_equal(w->n.evicts, 1);
+	end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -356,6 +497,11 @@ int main(void)
 		cmocka_unit_test(test_plan_leaves_unlent_cards),
 		cmocka_unit_test(test_plan_counts_on_unlent_cards),
 		cmocka_unit_test(test_own_share_on_an_unlent_card),
+		cmocka_unit_test(test_unlent_model_is_left),
+		cmocka_unit_test(test_unlent_slices_are_left),
+		cmocka_unit_test(test_says_that_slices_are_not_lent),
+		cmocka_unit_test(test_unlent_shares_are_left),
+		cmocka_unit_test(test_plan_leaves_unlent_model),
 	};
 
 	return cmocka_run_group_tests_name("core_kinds", tests, NULL, NULL);

@@ -646,7 +646,7 @@ static bool is_kept(const struct world *w, const struct pod *p, int upto, enum r
 {
 	for (int q = ref_leaf(w, p); q != upto; q = up(w, q)) {
 		const struct quota *o = &w->queues[q].quotas[r];
-		int64_t guaranteed = ref_guaranteed_now(w, q, r);
+		int64_t guaranteed = is_model(r) ? after_cuts(w, q, r, named) : ref_guaranteed_now(w, q, r);
 
 		if (w->queues[q].exists && o->given && o->lending >= 0 && guaranteed != NONE &&
 		    ref_used(w, q, r, false, gone) + ask <= guaranteed - o->lending)
@@ -655,9 +655,25 @@ static bool is_kept(const struct world *w, const struct pod *p, int upto, enum r
 	return false;
 }
 
-/* Whole cards, by what is held: also what was left behind and is still to be scrubbed, which is charged to its tenant's own
- * queue. */
-static int64_t cards_of(const struct world *w, int queue)
+/* What is not lent: cards, of a model or of any, slices of each profile, and shares. */
+static const enum res kept_kinds[] = { R_CARDS, R_H100, R_A100, R_BYTES, R_MILLI, R_MIG1, R_MIG2, R_MIG3, R_MIG7 };
+
+static int64_t held_of(const struct world *w, const struct place *at, int k, enum res r)
+{
+	const struct held *h = &at->held[k];
+	const struct node *n = &w->nodes[at->node];
+
+	if (r == R_CARDS)
+		return h->whole;
+	if (is_model(r)) /* for all of them where nobody knows it any more */
+		return h->whole && (n->forgotten || n->cards[h->card].forgotten || n->cards[h->card].model == (r == R_A100));
+	if (r == R_BYTES || r == R_MILLI)
+		return h->whole || h->profile != NOBODY ? 0 : r == R_BYTES ? h->bytes : h->milli;
+	return h->profile == (int)(r - R_MIG1);
+}
+
+/* By what is held: also what was left behind and is still to be scrubbed, which is charged to its tenant's own queue. */
+static int64_t charged(const struct world *w, int queue, enum res r)
 {
 	int64_t n = 0;
 
@@ -666,54 +682,154 @@ static int64_t cards_of(const struct world *w, int queue)
 		int leaf = p->live && !p->ended ? charged_to(w, p) : space_tenant(p->space);
 
 		for (int k = 0; ref_holds(p) && leaf != NOBODY && is_below(w, leaf, queue) && k < p->place.n; k++)
-			n += p->place.held[k].whole;
+			n += held_of(w, &p->place, k, r);
 	}
 	return n;
 }
 
-/* Cards that a queue keeps and does not use, beyond what is used or kept below it. */
-static int64_t keeps_idle(const struct world *w, int q, int64_t *ret_foot)
+/* What a queue keeps and does not use, beyond what is used or kept below it. */
+static int64_t keeps_idle(const struct world *w, int q, enum res r, int64_t *ret_foot)
 {
-	const struct quota *o = &w->queues[q].quotas[R_CARDS];
-	int64_t uses = q < LEAVES ? cards_of(w, q) : 0, local = 0, foot;
+	const struct quota *o = &w->queues[q].quotas[r];
+	int64_t uses = q < LEAVES ? charged(w, q, r) : 0, local = 0, foot;
 
 	for (int i = 0; q >= LEAVES && i < LEAVES; i++) {
 		if (!holds_at_all(w, i) || up(w, i) != q)
 			continue;
-		(void)keeps_idle(w, i, &foot);
+		(void)keeps_idle(w, i, r, &foot);
 		uses += foot;
 	}
 	if (w->queues[q].exists && o->given && o->lending >= 0)
-		local = RF_MAX(ref_guaranteed_now(w, q, R_CARDS) - o->lending, 0);
+		local = RF_MAX((is_model(r) ? after_cuts(w, q, r, named) : ref_guaranteed_now(w, q, r)) - o->lending, 0);
 	*ret_foot = RF_MAX(uses, local);
 	return *ret_foot - uses;
 }
 
-/* I4: what others do not lend and do not use is left untouched by work of every kind, unless it touches nothing first. */
-static bool lent(struct world *w, const struct pod *p, const struct place *at)
+static int more_slices(const struct load *l, int profile, unsigned mask, int from)
 {
-	int64_t kept = 0, untouched = 0, foot;
-	bool opens = false;
+	int best = 0;
 
-	for (int q = 0; q < QUEUES; q++)
-		kept += holds_at_all(w, q) && !is_below(w, ref_leaf(w, p), q) ? keeps_idle(w, q, &foot) : 0;
-	for (int n = 0; n < NODES && kept > 0; n++) {
+	for (int i = from; i < geometry[profile].n; i++) {
+		unsigned one = mask_of(profile, geometry[profile].starts[i]);
+
+		if ((one & mask) == 0)
+			best = RF_MAX(best, 1 + more_slices(l, profile, mask | one, i + 1));
+	}
+	best = RF_MIN(best, geometry[profile].max - l->of[profile]);
+	return RF_MIN(best, (7 - l->compute) / geometry[profile].compute);
+}
+
+/* Who has shares on a card, by trust: one more than it; 0: nobody has, or several, or one who accepts none any more. Or slices: does
+ * somebody who shares a card with nobody? */
+struct owners {
+	int trust;
+	bool several, strict;
+};
+
+static void add_owner(const struct world *w, struct owners *o, int space, bool slice)
+{
+	int t = space_tenant(space), trust = t != NOBODY && w->tenants[t].exists ? w->tenants[t].trust + 1 : 0;
+
+	o->strict = o->strict || (slice && level_of(w, space) < RF_ISOLATION_SLICE);
+	if (slice)
+		return;
+	o->several = o->several || level_of(w, space) < RF_ISOLATION_SHARE || trust == 0 || (o->trust != 0 && o->trust != trust);
+	o->trust = trust;
+}
+
+struct stock {
+	int64_t of[RES]; /* untouched cards, of a model or of any, and the shares that they could hold; slices on any */
+	int64_t room[TENANTS + 1][2]; /* for shares, beside those of one domain: by trust, one more than it */
+};
+
+static void count_card(const struct world *w, int node, int card, const struct load *l, const struct owners *o, struct stock *ret)
+{
+	const struct card *c = &w->nodes[node].cards[card];
+	bool untouched = l->whole + l->share + l->slice == 0;
+
+	if (untouched && !c->sliced) {
+		ret->of[R_CARDS]++;
+		ret->of[c->model == 0 ? R_H100 : R_A100]++;
+		ret->of[R_BYTES] += card_memory(c);
+		ret->of[R_MILLI] += 1000;
+	}
+	for (int i = 0; !c->fixed && l->whole + l->share == 0 && !o->strict && i < PROFILES - 1; i++)
+		ret->of[R_MIG1 + i] += more_slices(l, i, l->mask, 0);
+	if (l->share > 0 && !o->several) {
+		ret->room[o->trust][0] += card_memory(c) - l->bytes;
+		ret->room[o->trust][1] += 1000 - l->milli;
+	}
+}
+
+/* With p at this place, too; NULL: without it. */
+static void take_stock(const struct world *w, const struct pod *p, const struct place *at, struct stock *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (int n = 0; n < NODES; n++) {
+		struct owners owners[CARDS] = { { 0 } };
 		struct load loads[CARDS];
 
+		if (!w->nodes[n].exists)
+			continue;
 		(void)node_loads(w, n, NULL, loads);
-		for (int k = 0; w->nodes[n].exists && k < w->nodes[n].n_cards; k++) {
-			bool used = false, free = !w->nodes[n].cards[k].sliced && !card_away(w, &w->nodes[n].cards[k]) &&
-						  loads[k].whole + loads[k].share + loads[k].slice == 0;
+		for (int i = 0; i < PODS; i++) {
+			const struct pod *o = &w->pods[i];
 
-			for (int i = 0; i < at->n; i++)
-				used |= at->node == n && at->held[i].card == k;
-			opens |= used && free;
-			untouched += free && !used;
+			for (int k = 0; ref_holds(o) && o->place.node == n && k < o->place.n; k++)
+				if (!o->place.held[k].whole)
+					add_owner(w, &owners[o->place.held[k].card], o->space, o->place.held[k].profile != NOBODY);
 		}
+		for (int k = 0; at != NULL && at->node == n && k < at->n; k++) {
+			(void)add_held(&loads[at->held[k].card], &w->nodes[n].cards[at->held[k].card], &at->held[k]);
+			if (!at->held[k].whole)
+				add_owner(w, &owners[at->held[k].card], p->space, at->held[k].profile != NOBODY);
+		}
+		for (int k = 0; k < w->nodes[n].n_cards; k++)
+			if (!card_away(w, &w->nodes[n].cards[k]))
+				count_card(w, n, k, &loads[k], &owners[k], ret);
 	}
-	w->n.checked_lent += kept > 0 && opens;
-	CHECK(w, !opens || untouched >= kept, "I4 %s (%s) leaves %" PRId64 " cards untouched, and others keep %" PRId64, p->uid,
-	      shapes[p->shape].name, untouched, kept);
+}
+
+/* Untouched cards' memory or compute that others need for shares: those of each domain beyond the room on cards of that. Of its
+ * own domain the room on its cards is not asked for here. */
+static int64_t kept_for_shares(const struct world *w, const struct pod *p, enum res r, const struct stock *now)
+{
+	int t = space_tenant(p->space), mine = t != NOBODY && w->tenants[t].exists ? w->tenants[t].trust + 1 : 0;
+	int64_t keeps[TENANTS + 1] = { 0 }, sum = 0, foot;
+
+	for (int q = 0; q < QUEUES; q++) {
+		int trust = q < LEAVES && w->tenants[q % TENANTS].exists ? w->tenants[q % TENANTS].trust + 1 : 0;
+
+		keeps[trust] += holds_at_all(w, q) && !is_below(w, ref_leaf(w, p), q) ? keeps_idle(w, q, r, &foot) : 0;
+	}
+	for (int i = 0; i <= TENANTS; i++)
+		if (i == 0 || i != mine)
+			sum += RF_MAX(keeps[i] - (i > 0 ? now->room[i][r == R_MILLI] : 0), 0);
+	return sum;
+}
+
+/* I4: what others do not lend and do not use is left by work of every kind, unless there is no less of it than before. */
+static bool lent(struct world *w, const struct pod *p, const struct place *at)
+{
+	struct stock before, after;
+	int64_t foot;
+
+	take_stock(w, p, NULL, &before);
+	take_stock(w, p, at, &after);
+	for (size_t i = 0; i < RF_COUNT(kept_kinds); i++) {
+		enum res r = kept_kinds[i];
+		int64_t kept = 0;
+
+		if (after.of[r] >= before.of[r])
+			continue;
+		if (r == R_BYTES || r == R_MILLI)
+			kept = kept_for_shares(w, p, r, &after);
+		for (int q = 0; r != R_BYTES && r != R_MILLI && q < QUEUES; q++)
+			kept += holds_at_all(w, q) && !is_below(w, ref_leaf(w, p), q) ? keeps_idle(w, q, r, &foot) : 0;
+		*(r == R_CARDS ? &w->n.checked_lent : is_model(r) ? &w->n.lent_models : r >= R_MIG1 ? &w->n.lent_slices : &w->n.lent_shares) += kept > 0;
+		CHECK(w, after.of[r] >= kept, "I4 %s (%s) leaves %" PRId64 " of %s, and others keep %" PRId64, p->uid, shapes[p->shape].name,
+		      after.of[r], res_names[r], kept);
+	}
 	return true;
 }
 
@@ -1223,8 +1339,9 @@ static bool plain_quotas(const struct world *w, const struct pod *p)
 			 * names no model either. */
 			bool asks = ref_asks(p, r) > 0 || (is_model(r) && ref_asks(p, R_CARDS) > 0);
 
-			/* Nor by a share or a slice. */
-			if (r == R_CARDS && asks_for_a_kind(p) && w->queues[q].quotas[r].given && w->queues[q].quotas[r].lending >= 0)
+			/* Nor what is kept of one kind by another. */
+			if (r <= R_MIG7 && asks_for_a_kind(p) && w->queues[q].quotas[r].given && w->queues[q].quotas[r].lending >= 0 &&
+			    w->queues[q].quotas[r].lending < ref_guaranteed_now(w, q, r))
 				return false;
 			if (asks && w->queues[q].quotas[r].given &&
 			    (w->queues[q].quotas[r].lending >= 0 || w->queues[q].quotas[r].borrowing >= 0))

@@ -144,7 +144,7 @@ struct event {
 
 struct counts {
 	long events, binds, waits, releases, evicts, promised, gangs, crashes, failures, calms, slices, shares, wholes,
-		restarts, checked_fits, checked_reasons, checked_victims, checked_lent, checked_guarantees, plans_done, writes, moves, racked, vanished;
+		restarts, checked_fits, checked_reasons, checked_victims, checked_lent, lent_models, lent_shares, lent_slices, checked_guarantees, plans_done, writes, moves, racked, vanished;
 };
 
 #define SCARCE_SEEDS (UINT64_C(1) << 40) /* from here on worlds are scarce, */

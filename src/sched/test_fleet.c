@@ -135,6 +135,7 @@ static void cards_are_left_untouched(void **state)
 {
 	rf_auto_ptr(fleet) f = new_fleet();
 	struct rf_fleet_ask asks[] = { whole(1, 1), whole(1, 2), share(1, GI, 100), slice(1, P_1G), share(1, GI, 100) };
+	struct rf_fleet_leave leave[RF_COUNT(asks)] = { 0 };
 	struct rf_fleet_place p;
 	struct rf_err err;
 	uint64_t hold;
@@ -145,24 +146,25 @@ static void cards_are_left_untouched(void **state)
 	for (unsigned i = 0; i < RF_COUNT(asks); i++) {
 		int64_t needs = i == 1 || i == 4 ? 2 : 1;
 
-		asks[i].leave = 3 - needs;
+		asks[i].leave = &leave[i];
+		leave[i].cards = 3 - needs;
 		assert_true(find(f, &asks[i], &p));
-		asks[i].leave++;
+		leave[i].cards++;
 		assert_false(fits(f, &asks[i]));
 		assert_int_equal(rf_fleet_take(f, &asks[i], &p, false, &hold, &err), -RF_CONFLICT);
 		assert_int_equal(why(f, &asks[i], RF_FLEET_UNLENT), 1);
 		assert_int_equal(rf_fleet_why_on(f, 0, &asks[i]), RF_FLEET_UNLENT);
 	}
-	asks[2].leave = 2;
+	leave[2].cards = 2;
 	take(f, &asks[2], &p);
 	assert_int_equal(rf_fleet_untouched(f), 2);
 	take(f, &asks[2], &p);
 	assert_int_equal(rf_fleet_untouched(f), 2);
 	assert_int_equal(why(f, &asks[2], RF_FLEET_FITS), 1);
-	asks[4].leave = 1; /* the share beside the others, the card first */
+	leave[4].cards = 1; /* the share beside the others, the card first */
 	take(f, &asks[4], &p);
 	assert_int_equal(rf_fleet_untouched(f), 1);
-	asks[3].leave = 1;
+	leave[3].cards = 1;
 	assert_false(fits(f, &asks[3]));
 }
 
@@ -1225,6 +1227,7 @@ struct world {
 	struct rf_fleet_ask usual[USUAL];
 	struct rf_fleet_ask refused[REFUSED];
 	uint64_t version[REFUSED]; /* when it was; 0: none */
+	struct rf_arena *leaves;
 };
 
 static uint64_t below(struct world *w, uint64_t n)
@@ -1313,6 +1316,30 @@ static struct rf_fleet_part random_part(struct world *w)
 	return p;
 }
 
+/* Of all cards, and now and then of a model, of slices and of shares. */
+static const struct rf_fleet_leave *random_leave(struct world *w)
+{
+	struct rf_fleet_leave *l = rf_arena_array(w->leaves, struct rf_fleet_leave, 1);
+	struct rf_fleet_leave_share *s = rf_arena_array(w->leaves, struct rf_fleet_leave_share, 2);
+
+	l->cards = RF_MAX(rf_fleet_untouched(w->f) + 1 - (int64_t)below(w, 5), 0);
+	if (below(w, 3) > 0)
+		return l;
+	l->cards = 0;
+	for (unsigned m = 0; m < MODELS; m++)
+		l->of_model[m] = below(w, 3) ? 0 : (int64_t)below(w, 4);
+	for (unsigned m = 0; m < MODELS; m++)
+		l->models |= (uint64_t)(l->of_model[m] > 0) << m;
+	for (unsigned k = 0; k < 7 && below(w, 2); k++) {
+		l->slices[k] = (int64_t)below(w, 12);
+		l->kinds |= (uint64_t)(l->slices[k] > 0) << k;
+	}
+	for (; l->n_shares < below(w, 3); l->n_shares++)
+		s[l->n_shares] = (struct rf_fleet_leave_share){ (uint32_t)l->n_shares, (int64_t)below(w, 8) * 16 * GI, (int64_t)below(w, 3) * 500 };
+	l->shares = s;
+	return l;
+}
+
 static struct rf_fleet_ask random_ask(struct world *w)
 {
 	struct rf_fleet_ask a = { .cpu_milli = (int64_t)below(w, 5) * 1000,
@@ -1328,7 +1355,7 @@ static struct rf_fleet_ask random_ask(struct world *w)
 	for (unsigned i = 0; i < a.n_parts; i++)
 		a.parts[i] = random_part(w);
 	if (below(w, 4) == 0)
-		a.leave = RF_MAX(rf_fleet_untouched(w->f) + 1 - (int64_t)below(w, 5), 0);
+		a.leave = random_leave(w);
 	return a;
 }
 
@@ -1437,19 +1464,22 @@ static bool is_touched(const struct world *w, uint32_t node, unsigned card)
 	return false;
 }
 
-/* Of cards that nobody is on it may touch so many. */
-static int64_t may_open(const struct world *w, const struct rf_fleet_ask *a)
+/* Of cards of a model that nobody is on it may touch so many; MODELS: of all. */
+static int64_t may_open(const struct world *w, const struct rf_fleet_ask *a, unsigned model)
 {
-	int64_t n = 0;
+	int64_t n = 0, of = 0;
 
 	for (uint32_t i = 0; i < NODES; i++)
-		for (unsigned k = 0; k < w->n_cards[i]; k++)
+		for (unsigned k = 0; k < w->n_cards[i]; k++) {
 			n += w->flags[i][k] != 1 && !is_touched(w, i, k);
+			of += w->flags[i][k] != 1 && !is_touched(w, i, k) && w->model[i][k] == model;
+		}
 	assert_int_equal(rf_fleet_untouched(w->f), n);
-	return a->leave == 0 ? n : RF_MAX(n - a->leave, 0);
+	n = a->leave == NULL ? n : RF_MAX(n - a->leave->cards, 0);
+	return a->leave == NULL || model == MODELS || a->leave->of_model[model] == 0 ? n : RF_MIN(n, RF_MAX(of - a->leave->of_model[model], 0));
 }
 
-static int64_t opens(const struct world *w, const struct rf_fleet_place *p)
+static int64_t opens(const struct world *w, const struct rf_fleet_place *p, unsigned model)
 {
 	uint64_t seen = 0;
 	int64_t n = 0;
@@ -1457,7 +1487,8 @@ static int64_t opens(const struct world *w, const struct rf_fleet_place *p)
 	for (unsigned i = 0; i < p->n; i++) {
 		uint64_t card = UINT64_C(1) << p->grants[i].card;
 
-		n += !(seen & card) && w->flags[p->node][p->grants[i].card] != 1 && !is_touched(w, p->node, p->grants[i].card);
+		n += !(seen & card) && w->flags[p->node][p->grants[i].card] != 1 && !is_touched(w, p->node, p->grants[i].card) &&
+		     (model == MODELS || w->model[p->node][p->grants[i].card] == model);
 		seen |= card;
 	}
 	return n;
@@ -1470,7 +1501,8 @@ static void check_place(const struct world *w, const struct rf_fleet_ask *a, con
 	int64_t cpu = a->cpu_milli, memory = a->memory, pods = 1;
 	int64_t bytes[CARDS] = { 0 }, milli[CARDS] = { 0 };
 
-	assert_true(opens(w, p) <= may_open(w, a));
+	for (unsigned m = 0; m <= MODELS; m++)
+		assert_true(opens(w, p, m) == 0 || opens(w, p, m) <= may_open(w, a, m));
 	assert_false(w->cordoned[p->node]);
 	assert_true(a->class == 0 || w->in_class[p->node]);
 	assert_true(a->owner.level != RF_ISOLATION_RACK || w->rack[p->node] != 0);
@@ -1541,7 +1573,7 @@ static bool simple_fit(const struct world *w, uint32_t node, const struct rf_fle
 			  (a->models == 0 || (a->models >> w->model[node][c] & 1));
 
 		ok = ok && (p->kind == RF_FLEET_WHOLE || may_share(&a->owner)) &&
-		     (is_touched(w, node, c) || may_open(w, a) >= (p->kind == RF_FLEET_WHOLE ? p->n : 1));
+		     (is_touched(w, node, c) || may_open(w, a, w->model[node][c]) >= (p->kind == RF_FLEET_WHOLE ? p->n : 1));
 		for (unsigned i = 0; i < HOLDS && ok; i++) {
 			const struct record *h = &w->holds[i];
 
@@ -1568,7 +1600,7 @@ static void check_refusal(const struct world *w, const struct rf_fleet_ask *a, b
 	bool fit = false;
 
 	if (a->n_parts != 1 || a->parts[0].kind == RF_FLEET_SLICE || a->parts[0].one_island ||
-	    (a->parts[0].kind == RF_FLEET_SHARE && a->parts[0].n > 1))
+	    (a->parts[0].kind == RF_FLEET_SHARE && a->parts[0].n > 1) || (a->leave != NULL && (a->leave->kinds != 0 || a->leave->n_shares > 0)))
 		return;
 	for (uint32_t i = 0; i < NODES; i++)
 		fit = fit || simple_fit(w, i, a);
@@ -1825,9 +1857,11 @@ static void what_if(struct world *w)
 static void run_stream(uint64_t seed, unsigned steps)
 {
 	static struct world w;
+	struct rf_arena leaves = RF_ARENA_INIT;
 	struct rf_err err = RF_ERR_INIT;
 
 	memset(&w, 0, sizeof(w));
+	w.leaves = &leaves;
 	w.r.state = seed;
 	w.f = new_fleet();
 	for (unsigned i = 0; i < NODES; i++)
@@ -1850,6 +1884,7 @@ static void run_stream(uint64_t seed, unsigned steps)
 			fail_msg("seed %llu, step %u: %s", (unsigned long long)seed, i, err.msg);
 	}
 	rf_fleet_free(w.f);
+	rf_arena_done(&leaves);
 }
 
 static void random_streams(void **state)
