@@ -535,8 +535,25 @@ static void piece(struct ask *a, size_t i, const char *ns, uint64_t kind, bool s
 	a->p.memory = 8 * GI;
 }
 
+/* Somebody who keeps a tenth of each kind, and uses none of it. */
+static void keeper(struct world *w, size_t n_nodes)
+{
+	int64_t cards = (int64_t)n_nodes * 8 / 10;
+	struct rf_sched_quota quotas[] = { { RF_LIT("cards"), cards, -1, 0, -1 },
+					   { RF_LIT("cards/H100"), cards, -1, 0, -1 },
+					   { RF_LIT("share-bytes"), cards * 80 * GI, -1, 0, -1 },
+					   { RF_LIT("share-milli"), cards * 1000, -1, 0, -1 },
+					   { RF_LIT("mig/1g.10gb"), cards * 7, -1, 0, -1 } };
+	struct rf_sched_queue q = { .name = RF_LIT("keeper"), .tenant = RF_LIT("keeper"), .weight = 1, .quotas = quotas, .n_quotas = RF_COUNT(quotas) };
+	struct rf_err err;
+
+	tenant(w, "keeper", "", 0);
+	if (rf_core_put_queue(w->c, &q, w->now, &err) < 0)
+		die(err.msg);
+}
+
 /* As many as cards, about half of what there is; one ends before each decision. */
-static void churn_once(size_t n_nodes, size_t tenants, bool shapes, struct times *ret, struct times *ret_all)
+static void churn_once(size_t n_nodes, size_t tenants, bool shapes, bool keeps, struct times *ret, struct times *ret_all)
 {
 	size_t n = n_nodes * 8, most = n + 100000, done = 0;
 	struct rf_prng r = { .state = 11 };
@@ -555,6 +572,8 @@ static void churn_once(size_t n_nodes, size_t tenants, bool shapes, struct times
 		snprintf(name[i], sizeof(name[i]), "team-%zu", i);
 		tenant(&w, name[i], "", 0);
 	}
+	if (keeps)
+		keeper(&w, n_nodes);
 	for (size_t i = 0; i < most && now_ns() - from < PATIENCE_NS; i++) {
 		size_t slot = i < n ? i : rf_prng_below(&r, n);
 		int64_t start, facts;
@@ -593,15 +612,15 @@ static void churn_once(size_t n_nodes, size_t tenants, bool shapes, struct times
 	free(whose);
 }
 
-static void churn(size_t n_nodes, size_t tenants, bool shapes, double goal)
+static void churn(size_t n_nodes, size_t tenants, bool shapes, bool keeps, double goal)
 {
 	struct times runs[RUNS], all[RUNS];
-	char what[120];
+	char what[160];
 
 	for (size_t i = 0; i < RUNS; i++)
-		churn_once(n_nodes, tenants, shapes, &runs[i], &all[i]);
-	snprintf(what, sizeof(what), "%zu nodes half full, shares and MIG slices come and go, %zu tenant%s%s", n_nodes, tenants, tenants == 1 ? "" : "s",
-		 shapes ? ", each another shape" : "");
+		churn_once(n_nodes, tenants, shapes, keeps, &runs[i], &all[i]);
+	snprintf(what, sizeof(what), "%zu nodes half full, shares and MIG slices come and go, %zu tenant%s%s%s", n_nodes, tenants, tenants == 1 ? "" : "s",
+		 shapes ? ", each another shape" : "", keeps ? ", a tenth of each kind is not lent" : "");
 	row_rate(what, goal, 0, runs);
 	snprintf(what + strlen(what), sizeof(what) - strlen(what), "; all facts counted");
 	row_rate(what, 0, 0, all);
@@ -609,9 +628,10 @@ static void churn(size_t n_nodes, size_t tenants, bool shapes, double goal)
 
 static void case_pieces(void)
 {
-	churn(500, 1, false, 50000);
-	churn(500, 100, false, 50000);
-	churn(500, 100, true, 0);
+	churn(500, 1, false, false, 50000);
+	churn(500, 100, false, false, 50000);
+	churn(500, 100, false, true, 0);
+	churn(500, 100, true, false, 0);
 }
 
 /* --- gangs that do not fit ------------------------------------------------------------------------ */

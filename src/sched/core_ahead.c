@@ -248,6 +248,7 @@ static void note_places(struct ahead *p, const struct co_gang *g, const struct r
 		if (k.node == RF_FLEET_NONE)
 			continue;
 		k.ask.may_kept = (uint16_t)may;
+		k.ask.leave = NULL; /* that is looked at when it starts */
 		if (g->gang.narrow != NULL)
 			k.ask.class = 0;
 		rf_vec_push(&p->now.at, k);

@@ -711,8 +711,9 @@ static bool find_plan(struct rf_core *c, struct co_work *w, uint64_t models, int
 	world.how.outranks = co_outranks(w);
 	world.how.leaving = c->go_anyway.at;
 	world.how.n_leaving = c->go_anyway.n;
+	leave = NULL;
 	for (int i = 0; i < LEAVES; i++) {
-		leave = more;
+		leave = co_leave_both(leave, more, &p->a);
 		if (!co_gang_of(c, w, w->alike ? (size_t)RF_MAX(w->min, 1) : w->n, models, &p->a, &g))
 			return false;
 		for (size_t k = 0; k < g.gang.n; k++)

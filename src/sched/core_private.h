@@ -633,9 +633,11 @@ struct co_gang {
 /* core_leave.c: of what kinds of cards is not all lent, by resource, a bit each? What others do not lend it, and use for nothing: it leaves
  * that to them, whatever it asks for of cards. NULL: nothing. As a number. Would who leaves l leave all of the other? */
 uint64_t co_keeps(struct rf_core *c);
+uint64_t co_whole_kinds(const struct rf_core *c); /* cards, of any model and of each */
 const struct rf_fleet_leave *co_leave(struct rf_core *c, const struct co_work *w, struct rf_arena *a);
 uint64_t co_leave_sign(const struct rf_fleet_leave *l);
 bool co_leaves_all(const struct rf_fleet_leave *l, const struct rf_fleet_leave *of);
+const struct rf_fleet_leave *co_leave_both(const struct rf_fleet_leave *l, const struct rf_fleet_leave *o, struct rf_arena *a); /* the more of each */
 
 bool co_gang_of(struct rf_core *c, struct co_work *w, size_t members, uint64_t models, struct rf_arena *a,
 		struct co_gang *ret);

@@ -172,7 +172,11 @@ struct stock;
 
 /* What a request may take of each kind so that it leaves enough: of the one that was weighed last (fl_weigh). */
 struct spare {
-	int64_t cards, of_model[RF_FLEET_MODELS_MAX], slices[RF_FLEET_KINDS_MAX];
+	int64_t cards; /* to be touched: what is left of them, less those for cards and for shares of others, for slices and for shares of its own domain */
+	int64_t needs; /* the first two of these */
+	int64_t of_model[RF_FLEET_MODELS_MAX], slices[RF_FLEET_KINDS_MAX];
+	int64_t lacks[RF_FLEET_KINDS_MAX]; /* slices that are kept beyond those that fit on cards that are cut */
+	int64_t own_lacks[2]; /* shares that are kept in its own domain beyond the room on its cards; INT64_MIN: none are */
 	/* Memory and compute of cards that are touched, and what its own domain has for its shares. INT64_MAX: it does not matter. */
 	int64_t opened[2], own[2];
 	uint64_t models, kinds; /* of which the amounts count */

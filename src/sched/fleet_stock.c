@@ -160,20 +160,59 @@ static int64_t cards_for(int64_t amount, int64_t each)
 	return each > 0 ? (amount + each - 1) / each : 0;
 }
 
-/* The least that are needed of untouched cards for so many slices, beyond what fits on those that are cut. */
-static int64_t cards_for_slices(const struct rf_fleet *f, unsigned kind, int64_t slices)
+/* How many slices of a kind an untouched card has at most, and how many eighths of it each takes. */
+static int64_t most_slices(const struct rf_fleet *f, unsigned kind, int64_t *ret_eighths)
 {
 	int64_t each = 0;
 
+	*ret_eighths = EIGHTHS;
 	FL_EACH_BIT (m, f->present) {
 		struct card c = { .v.model = (uint8_t)m };
 
 		for (unsigned i = 0; i < f->models[m].n_profiles; i++) {
-			if (f->models[m].kinds[i] == kind)
-				each = RF_MAX(each, (int64_t)fl_slices_left(f, &c, &c.load, i));
+			if (f->models[m].kinds[i] != kind)
+				continue;
+			each = RF_MAX(each, (int64_t)fl_slices_left(f, &c, &c.load, i));
+			*ret_eighths = RF_MIN(*ret_eighths, (int64_t)f->models[m].profiles[i].memory_slices);
 		}
 	}
-	return cards_for(RF_MAX(slices - f->stock->on_cut[kind], 0), each);
+	return each;
+}
+
+/* The least that are needed of untouched cards for slices, with so much more room on cards that are cut. */
+static int64_t cards_for_slices(const struct rf_fleet *f, const int64_t *more)
+{
+	int64_t most = 0, all = 0;
+
+	FL_EACH_BIT (k, f->spare.kinds) {
+		int64_t lacks = RF_MAX(f->spare.lacks[k] - (more != NULL ? more[k] : 0), 0), eighths;
+		int64_t each = lacks > 0 ? most_slices(f, k, &eighths) : 0;
+
+		most = RF_MAX(most, cards_for(lacks, each));
+		all += each > 0 ? lacks * eighths : 0;
+	}
+	return RF_MAX(most, cards_for(all, EIGHTHS));
+}
+
+static int64_t largest_card(const struct rf_fleet *f)
+{
+	int64_t most = 0;
+
+	FL_EACH_BIT (m, f->present)
+		most = RF_MAX(most, f->models[m].index->memory_max);
+	return most;
+}
+
+/* The same for shares of its own domain, with so much more room on its cards. */
+static int64_t cards_for_own(const struct rf_fleet *f, const int64_t *more)
+{
+	int64_t cards = 0;
+
+	for (int k = 0; k < AMOUNTS; k++) {
+		if (f->spare.own_lacks[k] != INT64_MIN)
+			cards = RF_MAX(cards, cards_for(RF_MAX(f->spare.own_lacks[k] - more[k], 0), k == BYTES ? largest_card(f) : RF_FLEET_MILLI));
+	}
+	return cards;
 }
 
 static bool asks_for(const struct rf_fleet_ask *ask, enum rf_fleet_kind kind)
@@ -189,11 +228,9 @@ static bool asks_for(const struct rf_fleet_ask *ask, enum rf_fleet_kind kind)
  * its own shares' to leave room, on whichever cards. Returns how many cards at least. */
 static int64_t weigh_shares(const struct rf_fleet *f, const struct rf_fleet_ask *ask, struct spare *s)
 {
-	int64_t most = 0, cards = 0, others[AMOUNTS] = { 0 };
+	int64_t most = largest_card(f), cards = 0, others[AMOUNTS] = { 0 };
 	bool shares = asks_for(ask, RF_FLEET_SHARE);
 
-	FL_EACH_BIT (m, f->present)
-		most = RF_MAX(most, f->models[m].index->memory_max);
 	for (size_t i = 0; i < ask->leave->n_shares; i++) {
 		const struct rf_fleet_leave_share *v = &ask->leave->shares[i];
 		int64_t keeps[AMOUNTS] = { v->bytes, v->milli }, each[AMOUNTS] = { most, RF_FLEET_MILLI }, n = 0;
@@ -205,6 +242,7 @@ static int64_t weigh_shares(const struct rf_fleet *f, const struct rf_fleet_ask 
 				continue;
 			if (shares && v->trust != 0 && v->trust == ask->owner.trust) {
 				s->own[k] = f->stock->untouched[k] + room - keeps[k];
+				s->own_lacks[k] = keeps[k] - room;
 				continue;
 			}
 			others[k] += RF_MAX(keeps[k] - room, 0);
@@ -228,8 +266,10 @@ void fl_weigh(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 		return;
 	s->models = l->models;
 	s->kinds = l->kinds;
+	s->needs = l->cards;
 	s->cards = f->untouched - l->cards;
 	s->opened[BYTES] = s->opened[MILLI] = s->own[BYTES] = s->own[MILLI] = INT64_MAX;
+	s->own_lacks[BYTES] = s->own_lacks[MILLI] = INT64_MIN;
 	if (l->models == 0 && l->kinds == 0 && l->n_shares == 0)
 		return;
 	if (f->stock == NULL)
@@ -237,11 +277,12 @@ void fl_weigh(struct rf_fleet *f, const struct rf_fleet_ask *ask)
 	catch_up(f, f->stock);
 	FL_EACH_BIT (m, l->models)
 		s->of_model[m] = f->stock->of_model[m] - l->of_model[m];
-	s->cards -= weigh_shares(f, ask, s);
 	FL_EACH_BIT (k, l->kinds) {
 		s->slices[k] = f->stock->slices[k] - l->slices[k];
-		s->cards -= asks_for(ask, RF_FLEET_SLICE) ? 0 : cards_for_slices(f, k, l->slices[k]);
+		s->lacks[k] = l->slices[k] - f->stock->on_cut[k];
 	}
+	s->needs += weigh_shares(f, ask, s);
+	s->cards = f->untouched - s->needs - cards_for_slices(f, NULL) - cards_for_own(f, (const int64_t[AMOUNTS]){ 0 });
 }
 
 static bool within(int64_t takes, int64_t spare)
@@ -276,25 +317,28 @@ bool fl_spares_cards(const struct rf_fleet *f, const struct card *c, int64_t n)
 	return true;
 }
 
-/* What the grants take of the slices of a kind on the cards that they are on. */
+/* What the grants take of the slices of a kind on the cards that they are on. ret_more: so many more are on cards that are cut then. */
 static int64_t takes_slices(const struct rf_fleet *f, const struct node *n, const struct rf_fleet_ask *ask, const struct rf_fleet_grant *g,
-			    size_t n_g, uint64_t on, unsigned kind)
+			    size_t n_g, uint64_t on, unsigned kind, int64_t *ret_more)
 {
 	int64_t takes = 0;
 
+	*ret_more = 0;
 	FL_EACH_BIT (i, on) {
 		const struct card *c = &n->cards[i];
 		struct load after = c->load;
 		bool strict = c->n_strict > 0;
+		int64_t had = slices_of(f, c, &c->load, kind, strict), has;
 
-		takes += slices_of(f, c, &c->load, kind, strict);
 		for (size_t k = 0; k < n_g; k++) {
 			if (g[k].card != i)
 				continue;
 			fl_load_add(f, c, &after, &g[k]);
 			strict = strict || (g[k].kind == RF_FLEET_SLICE && ask->owner.level < RF_ISOLATION_SLICE);
 		}
-		takes -= slices_of(f, c, &after, kind, strict);
+		has = slices_of(f, c, &after, kind, strict);
+		takes += had - has;
+		*ret_more += has - (fl_opens(c, &c->load) ? 0 : had);
 	}
 	return takes;
 }
@@ -303,7 +347,8 @@ bool fl_spares(const struct rf_fleet *f, const struct node *n, const struct rf_f
 	       size_t n_g)
 {
 	const struct spare *s = &f->spare;
-	int64_t cards = 0, of_model[RF_FLEET_MODELS_MAX], opened[AMOUNTS] = { 0 }, own[AMOUNTS] = { 0 };
+	int64_t cards = 0, of_model[RF_FLEET_MODELS_MAX], more[RF_FLEET_KINDS_MAX], opened[AMOUNTS] = { 0 }, own[AMOUNTS] = { 0 },
+		own_more[AMOUNTS] = { 0 };
 	uint64_t on = 0;
 
 	FL_EACH_BIT (m, s->models)
@@ -311,28 +356,30 @@ bool fl_spares(const struct rf_fleet *f, const struct node *n, const struct rf_f
 	for (size_t i = 0; i < n_g; i++) {
 		const struct card *c = &n->cards[g[i].card];
 		bool opens = !(on >> g[i].card & 1) && fl_opens(c, &c->load), share = g[i].kind == RF_FLEET_SHARE;
+		int64_t all[AMOUNTS] = { opens ? c->v.memory : 0, opens ? RF_FLEET_MILLI : 0 }, part[AMOUNTS] = { g[i].bytes, g[i].milli };
 
 		on |= (uint64_t)1 << g[i].card;
 		cards += opens;
 		if (s->models >> c->v.model & 1)
 			of_model[c->v.model] += opens;
-		opened[BYTES] += opens ? c->v.memory : 0;
-		opened[MILLI] += opens ? RF_FLEET_MILLI : 0;
-		own[BYTES] += share ? g[i].bytes : opens ? c->v.memory : 0;
-		own[MILLI] += share ? g[i].milli : opens ? RF_FLEET_MILLI : 0;
+		for (int k = 0; k < AMOUNTS; k++) {
+			opened[k] += all[k];
+			own[k] += share ? part[k] : all[k];
+			own_more[k] += share ? all[k] - part[k] : 0;
+		}
 	}
-	if (!within(cards, s->cards) || !within(opened[BYTES], s->opened[BYTES]) || !within(opened[MILLI], s->opened[MILLI]) ||
-	    !within(own[BYTES], s->own[BYTES]) || !within(own[MILLI], s->own[MILLI]))
+	if (!within(opened[BYTES], s->opened[BYTES]) || !within(opened[MILLI], s->opened[MILLI]) || !within(own[BYTES], s->own[BYTES]) ||
+	    !within(own[MILLI], s->own[MILLI]))
 		return false;
 	FL_EACH_BIT (m, s->models) {
 		if (!within(of_model[m], s->of_model[m]))
 			return false;
 	}
 	FL_EACH_BIT (k, s->kinds) {
-		if (!within(takes_slices(f, n, ask, g, n_g, on, k), s->slices[k]))
+		if (!within(takes_slices(f, n, ask, g, n_g, on, k, &more[k]), s->slices[k]))
 			return false;
 	}
-	return true;
+	return cards == 0 || f->untouched - cards >= s->needs + cards_for_slices(f, more) + cards_for_own(f, own_more);
 }
 
 /* More than it could take is as good as all there is. */
@@ -353,12 +400,15 @@ static int64_t pieces(const struct rf_fleet_ask *ask)
 uint64_t fl_sign_spare(const struct rf_fleet *f, const struct rf_fleet_ask *ask)
 {
 	const struct spare *s = &f->spare;
-	int64_t n = pieces(ask), memory = 0;
+	int64_t n = pieces(ask), memory = largest_card(f), enough = n * (3 + __builtin_popcountll(s->kinds));
 	uint64_t h = fl_mix(s->models, s->kinds);
 
-	FL_EACH_BIT (m, f->present)
-		memory = RF_MAX(memory, f->models[m].index->memory_max);
-	h = fl_mix(h, up_to(s->cards, n));
+	h = fl_mix(h, up_to(s->cards + enough, 2 * enough));
+	/* so few that it matters for how many slices and shares cards are needed then */
+	FL_EACH_BIT (k, s->cards < enough && asks_for(ask, RF_FLEET_SLICE) ? s->kinds : 0)
+		h = fl_mix(h, (uint64_t)RF_MAX(s->lacks[k], -n * EIGHTHS));
+	for (int k = 0; k < AMOUNTS && s->cards < enough && asks_for(ask, RF_FLEET_SHARE); k++)
+		h = fl_mix(h, (uint64_t)s->own_lacks[k]);
 	FL_EACH_BIT (m, s->models)
 		h = fl_mix(h, up_to(s->of_model[m], n));
 	FL_EACH_BIT (k, s->kinds)

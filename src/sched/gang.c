@@ -133,7 +133,7 @@ static bool find_in_domain(struct state *s, size_t member, const struct rf_fleet
 {
 	struct spot *best = NULL;
 
-	if (s->scored != s->group_of[member] || s->g->narrow != NULL)
+	if (s->scored != s->group_of[member] || s->g->narrow != NULL || ask->leave != NULL) /* one takes from what all may have */
 		for (size_t i = 0; i < s->n_spots; i++)
 			s->spots[i].score = score_on(s, s->spots[i].node, ask);
 	s->scored = s->group_of[member];

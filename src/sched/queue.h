@@ -190,6 +190,8 @@ int64_t rf_queues_room(struct rf_queues *qs, const struct rf_queue *q, int64_t r
 		       int64_t now);
 /* So much of it is idle and not lent to this leaf: queues beside its path keep it for themselves. */
 int64_t rf_queues_kept(struct rf_queues *qs, const struct rf_queue *q, int64_t resource, int64_t now);
+/* The same of the first resource and those that are part of it: each queue keeps the more of what it does of all and of the parts together. */
+int64_t rf_queues_kept_first(struct rf_queues *qs, const struct rf_queue *q, int64_t now);
 /* Of which resources some queue keeps some, idle or not: bit i is resource i. */
 uint64_t rf_queues_keep(struct rf_queues *qs, int64_t now);
 /* Each of those queues by itself, with what it keeps beyond those below it. Must not call back. */

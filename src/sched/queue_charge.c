@@ -154,6 +154,26 @@ static bool is_above(const struct rf_queue *q, const struct rf_queue *leaf)
 	return leaf == q;
 }
 
+int64_t rf_queues_kept_first(struct rf_queues *qs, const struct rf_queue *leaf, int64_t now)
+{
+	int64_t kept = 0;
+
+	rf_queues_settle_tree(qs, now);
+	if ((qs->keeps & qs->parts) == 0)
+		return rf_queues_kept(qs, leaf, 0, now);
+	for (size_t i = 0; i < qs->order.n; i++) {
+		const struct rf_queue *q = qs->order.at[i];
+		int64_t parts = 0;
+
+		if (q->parent == NULL || is_above(q, leaf))
+			continue;
+		for (uint64_t left = qs->keeps & qs->parts; left != 0; left &= left - 1)
+			parts += idle(q, (size_t)__builtin_ctzll(left));
+		kept += RF_MAX(idle(q, 0), parts);
+	}
+	return kept;
+}
+
 void rf_queues_keepers(struct rf_queues *qs, const struct rf_queue *leaf, int64_t resource, int64_t now, rf_queue_keeps *each, void *ctx)
 {
 	size_t r = (size_t)resource;

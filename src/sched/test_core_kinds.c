@@ -461,6 +461,55 @@ static void test_unlent_shares_are_left(void **state)
 	}
 }
 
+/* What different queues keep, of whichever kinds, is not the same cards. */
+static void test_unlent_kinds_add_up(void **state)
+{
+	static const struct {
+		enum res first, second;
+		int64_t of_first, of_second;
+		int cards, shape;
+	} cases[] = {
+		{ R_CARDS, R_MIG1, 1, 7, 2, S_MIG1 },  { R_CARDS, R_MIG1, 1, 7, 2, S_CARD },	    { R_CARDS, R_MIG1, 1, 7, 2, S_SHARE1 },
+		{ R_CARDS, R_H100, 2, 1, 3, S_CARD },  { R_CARDS, R_BYTES, 1, 80 * GI, 2, S_CARD }, { R_CARDS, R_BYTES, 1, 80 * GI, 2, S_SHARE1 },
+		{ R_MIG1, R_MIG3, 7, 2, 2, S_CARD },   { R_BYTES, R_MIG1, 80 * GI, 7, 2, S_CARD },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(cases); i++) {
+		struct world *w = begin(cases[i].cards);
+		struct pod *other;
+
+		for (int k = 0; k < cases[i].cards; k++)
+			w->nodes[0].cards[k].model = 0;
+		world_tell_node(w, 0);
+		guarantee(w, ACME, R_MIG1, 0);
+		lend_of(w, BOLT, cases[i].first, cases[i].of_first, 0);
+		lend_of(w, CRUX, cases[i].second, cases[i].of_second, 0);
+		other = submit(w, ACME, cases[i].shape, 0);
+		rest(w);
+		assert_false(runs(other));
+		lend_of(w, CRUX, cases[i].second, 0, 0);
+		rest(w);
+		assert_true(runs(other));
+		end(w);
+	}
+}
+
+/* Of several profiles that fit on one card that one is left. */
+static void test_unlent_profiles_share_a_card(void **state)
+{
+	struct world *w = begin(2);
+	struct pod *other;
+
+	(void)state;
+	lend_of(w, BOLT, R_MIG1, 1, 0);
+	lend_of(w, CRUX, R_MIG3, 1, 0);
+	other = submit(w, ACME, S_CARD, 0);
+	rest(w);
+	assert_true(runs(other));
+	end(w);
+}
+
 /* The free card is of a model that is kept: who is guaranteed one has the other, which only shares are on. */
 static void test_plan_leaves_unlent_model(void **state)
 {
@@ -501,6 +550,8 @@ int main(void)
 		cmocka_unit_test(test_unlent_slices_are_left),
 		cmocka_unit_test(test_says_that_slices_are_not_lent),
 		cmocka_unit_test(test_unlent_shares_are_left),
+		cmocka_unit_test(test_unlent_kinds_add_up),
+		cmocka_unit_test(test_unlent_profiles_share_a_card),
 		cmocka_unit_test(test_plan_leaves_unlent_model),
 	};
 
