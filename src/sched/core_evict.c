@@ -647,7 +647,7 @@ static const struct rf_fleet_leave *leave_then(struct rf_core *c, const struct c
 {
 	const struct rf_fleet_leave *leave;
 
-	if (co_keeps(c) == 0)
+	if (co_unlent(c) == 0)
 		return NULL;
 	co_plans_shift(c, w, plan, 1);
 	leave = co_leave(c, w, a);

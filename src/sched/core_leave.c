@@ -4,7 +4,7 @@
 
 #define NOT_OF_CARDS (UINT64_C(1) << CO_CPU | UINT64_C(1) << CO_MEMORY | UINT64_C(1) << CO_PODS)
 
-uint64_t co_keeps(struct rf_core *c)
+uint64_t co_unlent(struct rf_core *c)
 {
 	return rf_queues_keep(c->queues, c->now) & ~NOT_OF_CARDS;
 }
@@ -70,7 +70,7 @@ static bool asks_for_cards(const struct co_work *w)
 
 const struct rf_fleet_leave *co_leave(struct rf_core *c, const struct co_work *w, struct rf_arena *a)
 {
-	uint64_t keeps = w->w != NULL && asks_for_cards(w) ? co_keeps(c) : 0;
+	uint64_t keeps = w->w != NULL && asks_for_cards(w) ? co_unlent(c) : 0;
 	struct rf_fleet_leave *l;
 	struct rf_workload_view v;
 

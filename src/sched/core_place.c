@@ -478,7 +478,7 @@ bool co_start(struct rf_core *c, struct co_work *w, int64_t members)
 		(void)rf_workload_let_past(w->w);
 	co_work_started(c, w);
 	/* who may touch no card first may be beside it, and who leaves something for shares or slices may have more where some are */
-	keeps = co_keeps(c) & (rf_fleet_untouched(c->fleet) < untouched ? ~UINT64_C(0) : ~co_whole_kinds(c));
+	keeps = co_unlent(c) & (rf_fleet_untouched(c->fleet) < untouched ? ~UINT64_C(0) : ~co_whole_kinds(c));
 	for (struct co_pod *p = w->first; p != NULL; p = p->work_next) {
 		co_state(c, p, CO_PLACED);
 		co_todo(c, p, CO_ASKED);

@@ -225,7 +225,7 @@ static void shift_gone(struct rf_core *c, const struct co_work *but, int64_t sig
  * that those leave then: the books are as they will be in the meantime. */
 bool co_plans_pretend(struct rf_core *c, const struct co_work *but, struct co_pretence *ret, struct rf_arena *a)
 {
-	bool good = true, shift = c->model_quotas > 0 || (c->plans.n > 0 && co_keeps(c) != 0);
+	bool good = true, shift = c->model_quotas > 0 || (c->plans.n > 0 && co_unlent(c) != 0);
 
 	c->planning = c->model_quotas == 0;
 	if (shift)
@@ -354,7 +354,7 @@ bool co_plans_allow(struct rf_core *c, const struct co_work *w)
 	size_t mark;
 
 	/* where cards are not lent, plans count on how many are left anywhere */
-	if (!co_plans_meet(c, w) && !(is_on_cards(w) && co_keeps(c) != 0))
+	if (!co_plans_meet(c, w) && !(is_on_cards(w) && co_unlent(c) != 0))
 		return true;
 	mark = rf_fleet_mark(c->fleet);
 	shift_seated(c, w, 1);

@@ -632,7 +632,7 @@ struct co_gang {
 };
 /* core_leave.c: of what kinds of cards is not all lent, by resource, a bit each? What others do not lend it, and use for nothing: it leaves
  * that to them, whatever it asks for of cards. NULL: nothing. As a number. Would who leaves l leave all of the other? */
-uint64_t co_keeps(struct rf_core *c);
+uint64_t co_unlent(struct rf_core *c);
 uint64_t co_whole_kinds(const struct rf_core *c); /* cards, of any model and of each */
 const struct rf_fleet_leave *co_leave(struct rf_core *c, const struct co_work *w, struct rf_arena *a);
 uint64_t co_leave_sign(const struct rf_fleet_leave *l);

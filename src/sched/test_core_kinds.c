@@ -363,6 +363,21 @@ static void test_own_share_on_an_unlent_card(void **state)
 	end(w);
 }
 
+/* Of so many of one queue only so many start, and all that the other keeps for itself is still to be had. */
+static void kept_from(struct world *w, int shape, int n, int fit, int own_shape, int n_own)
+{
+	struct pod *other[8], *own[8];
+
+	assert_true(n <= 8 && n_own <= 8);
+	submit_all(w, ACME, shape, other, n);
+	assert_int_equal(count_running(other, n), fit);
+	submit_all(w, BOLT, own_shape, own, n_own);
+	assert_int_equal(count_running(own, n_own), n_own);
+	assert_int_equal(count_running(other, n), fit);
+	assert_int_equal(w->n.evicts, 0);
+	end(w);
+}
+
 /* Of a model by name: cards of others are for everybody. */
 static void test_unlent_model_is_left(void **state)
 {
@@ -400,18 +415,11 @@ static void test_unlent_slices_are_left(void **state)
 	(void)state;
 	for (size_t i = 0; i < RF_COUNT(others); i++) {
 		struct world *w = begin(others[i].cards);
-		struct pod *other[4], *own[4];
 
 		guarantee(w, ACME, R_MIG3, 0);
 		guarantee(w, ACME, R_MIG1, 0);
 		lend_of(w, BOLT, R_MIG1, 4, 0);
-		submit_all(w, ACME, others[i].shape, other, 4);
-		assert_int_equal(count_running(other, 4), others[i].fit);
-		submit_all(w, BOLT, S_MIG1, own, 4);
-		assert_int_equal(count_running(own, 4), 4);
-		assert_int_equal(count_running(other, 4), others[i].fit);
-		assert_int_equal(w->n.evicts, 0);
-		end(w);
+		kept_from(w, others[i].shape, 4, others[i].fit, S_MIG1, 4);
 	}
 }
 
@@ -443,7 +451,6 @@ static void test_unlent_shares_are_left(void **state)
 	(void)state;
 	for (size_t i = 0; i < RF_COUNT(others); i++) {
 		struct world *w = begin_with(2, RF_RECLAIM_GUARANTEE, RF_FLEET_SPREAD);
-		struct pod *other[5], *own[4];
 
 		w->nodes[0].cards[0].model = w->nodes[0].cards[1].model = 0; /* of 80 GiB, to the byte */
 		world_tell_node(w, 0);
@@ -451,13 +458,7 @@ static void test_unlent_shares_are_left(void **state)
 		world_tell_tenant(w, ACME);
 		guarantee(w, ACME, R_MIG3, 0);
 		lend_of(w, BOLT, R_BYTES, 80 * GI, 0);
-		submit_all(w, ACME, others[i].shape, other, 5);
-		assert_int_equal(count_running(other, 5), others[i].fit);
-		submit_all(w, BOLT, S_SHARE2, own, 4);
-		assert_int_equal(count_running(own, 4), 4);
-		assert_int_equal(count_running(other, 5), others[i].fit);
-		assert_int_equal(w->n.evicts, 0);
-		end(w);
+		kept_from(w, others[i].shape, 5, others[i].fit, S_SHARE2, 4);
 	}
 }
 
