@@ -17,7 +17,7 @@
 #define RECENT (200 * RF_MS)
 #define LIGHT_FOR (1000 * RF_MS) /* a fence seen to use little counts as around for so long */
 #define OVERDUE (RF_MS)		 /* guesses may be wrong by so much */
-#define STALE (8 * RF_MS)	 /* a process that works says so at least every 5 ms */
+#define STALE (8 * RF_MS)	 /* a process that works and is not alone says so at least every 5 ms */
 #define ALONE (500 * RF_MS)	 /* a lease nobody else asks for; it can be called back */
 #define GRACE_LONG (5 * RF_MS)   /* nobody wants to follow */
 #define GRACE_ALONE (50 * RF_MS) /* there is nobody */
@@ -63,6 +63,13 @@ static bool others_want(const struct rf_card_state *c, const struct rf_member *t
 		if (c->member[i] != than && wants_card(c->member[i]) && may_run(c->member[i]))
 			return true;
 	return false;
+}
+
+/* One process has the card, nobody else is there, and it may have it all: little has to be known of what it does. */
+static bool is_alone(const struct rf_card_state *c)
+{
+	return c->n == 1 && c->member[0]->burst &&
+	       __atomic_load_n(&c->member[0]->desk->top, __ATOMIC_RELAXED) <= 1;
 }
 
 /* --- what the processes say --- */
@@ -156,7 +163,7 @@ static bool dallies(struct rf_member *m, bool waits, int64_t now)
 /* More than the clock says cannot be. Less is a guess taken back: half of what was charged for it at
  * most, or one could have the card for nothing by taking everything back. What has ended never gets less:
  * whoever says so is not believed at all. */
-static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, bool active,
+static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, bool late,
 		       int64_t passed, int64_t floor)
 {
 	int64_t told = (int64_t)(sum - (uint64_t)m->seen_ns), used;
@@ -169,12 +176,12 @@ static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, boo
 		told += cut;
 		m->cut -= cut;
 	}
-	/* Time that was guessed too low while it worked may be charged later. */
+	/* Time that was guessed too low while it worked may be charged later (late). */
 	used = most(-m->lent / 2, least(told, passed + m->missed));
 	if ((int64_t)(finished - (uint64_t)m->finished_ns) < 0)
 		used = passed;
-	m->cut = active ? least(m->cut + most(told - used, 0), LATER) : 0;
-	m->missed = active ? most(0, least(m->missed + passed - used, LATER)) : 0;
+	m->cut = late ? least(m->cut + most(told - used, 0), LATER) : 0;
+	m->missed = late ? most(0, least(m->missed + passed - used, LATER)) : 0;
 	/* The rent is not lent: taking back starts above it. */
 	m->lent = most(0, least(m->lent + least(used, most(0, used - floor)),
 				(int64_t)(sum - finished)));
@@ -218,8 +225,9 @@ static void note_batch(struct rf_member *m, uint64_t finished, uint32_t launches
 		m->batch = most(m->batch * 31 / 32, least(seen, FAR));
 }
 
-/* Returns the time used since the last look. kept: it held the card since then, and others wanted it. */
-static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
+/* Returns the time used since the last look. kept: it held the card since then, and others wanted it. alone: what it tells
+ * late takes nothing from anybody. */
+static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int64_t passed)
 {
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
 	uint64_t sum = 0, finished = 0;
@@ -263,8 +271,8 @@ static int64_t look(struct rf_member *m, bool kept, int64_t now, int64_t passed)
 	if (!was_busy && (m->busy || came))
 		began(m, m->busy ? from : least(came, now));
 	note_batch(m, finished, launches, now);
-	floor = rent(m, kept, was_busy, waits, said, passed, now);
-	used = believe(m, sum, finished, was_busy || m->busy, passed, floor);
+	floor = alone ? 0 : rent(m, kept, was_busy, waits, said, passed, now);
+	used = believe(m, sum, finished, was_busy || m->busy || alone, passed, floor);
 	m->dallied = dallies(m, waits, now);
 	m->wants = waits && !m->dallied;
 	return floor > 0 ? most(used, floor) : used;
@@ -284,7 +292,7 @@ static void divide(const struct rf_card_state *c, int64_t passed, int64_t used[R
 	for (unsigned i = 0; i < c->n; i++) {
 		if (c->member[i] == c->left || used[i] <= 0)
 			continue;
-		used[i] = sum > passed ? used[i] * passed / sum : used[i];
+		used[i] = sum > passed ? (int64_t)((__int128)used[i] * passed / sum) : used[i];
 		left -= used[i];
 	}
 	for (unsigned i = 0; i < c->n; i++)
@@ -306,11 +314,13 @@ static void charge(struct rf_card_state *c, int64_t now)
 	int64_t passed = now - c->last;
 	int64_t used[RF_MEMBERS];
 
-	bool crowded = c->holder && others_want(c, c->holder);
+	bool crowded = c->holder && others_want(c, c->holder), alone = is_alone(c);
 
 	for (unsigned i = 0; i < c->n; i++)
-		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, now, passed);
-	divide(c, passed, used);
+		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, alone, now,
+			       passed);
+	if (!alone)
+		divide(c, passed, used);
 	for (unsigned i = 0; i < c->n; i++) {
 		struct rf_member *m = c->member[i];
 		int64_t ns = used[i];
@@ -506,13 +516,6 @@ static void lease(struct rf_card_state *c, struct rf_member *m, int64_t now)
 	m->lease_from = now;
 	m->lease_end = least(now + quantum, clear_until(c, m, now));
 	c->holder = m;
-}
-
-/* One process has the card, nobody else is there, and it may have it all: little has to be known of what it does. */
-static bool is_alone(const struct rf_card_state *c)
-{
-	return c->n == 1 && c->member[0]->burst &&
-	       __atomic_load_n(&c->member[0]->desk->top, __ATOMIC_RELAXED) <= 1;
 }
 
 static int64_t grace(const struct rf_card_state *c)
@@ -749,6 +752,8 @@ void rf_turns_add(struct rf_card_state *c, struct rf_member *m, int64_t now)
 	m->budget = RF_PERIOD * m->share / 1000;
 	m->begun_at = now; /* it may turn out to use little */
 	m->gate->share_milli = (uint32_t)m->share;
+	for (unsigned i = 0; i < c->n; i++)
+		c->member[i]->missed = 0; /* of the time in which it was alone */
 	c->member[c->n++] = m;
 }
 
