@@ -83,22 +83,19 @@ static struct move batch(const CUdeviceptr *dst, const CUdeviceptr *src, const s
 }
 
 /* No function lies as low as an id, so the keys of kernels are other ones. */
-static struct rf_work work(enum rf_symbol_id id, const struct move *m, CUstream stream,
-			   bool per_thread)
+static uint64_t key_of(enum rf_symbol_id id, const struct move *m)
 {
 	uint64_t order = 63 - (uint64_t)__builtin_clzll(m->bytes | 1);
 
-	return (struct rf_work){ .key = (uint64_t)id * 64 + order,
-				 .stream = stream,
-				 .per_thread = per_thread };
+	return (uint64_t)id * 64 + order;
 }
 
-static void moved(const struct move *m, const struct rf_work *w, bool waits, CUresult r)
+static void moved(const struct move *m, CUstream stream, bool waits, CUresult r)
 {
 	if (m->on_card)
-		rf_share_after(w, r == CUDA_SUCCESS);
+		rf_share_after(stream, r == CUDA_SUCCESS);
 	else if (m->to_host && waits && r == CUDA_SUCCESS)
-		rf_share_synced(w->stream, w->per_thread);
+		rf_share_synced(stream);
 }
 
 /* --- the calls: name, parameters, arguments, what it moves --- */
@@ -106,29 +103,31 @@ static void moved(const struct move *m, const struct rf_work *w, bool waits, CUr
 #define OPEN(...) __VA_ARGS__
 #define WITH(list, last) (OPEN list, last)
 
-#define CALL(name, params, args, what, at, own, waits)                                             \
+#define CALL(name, params, args, what, stream, waits)                                              \
 	__attribute__((visibility("default"))) CUresult name params;                               \
 	CUresult name params                                                                       \
 	{                                                                                          \
 		struct move m = rf_share_paced() ? (what) : (struct move){ 0 };                    \
-		struct rf_work w = work(RF_SYM_##name, &m, at, own);                               \
+		uint64_t key = key_of(RF_SYM_##name, &m);                                          \
 		CUresult r;                                                                        \
-												   \
+                                                                                                   \
+		if (m.on_card ? rf_share_along(key, stream) : !(m.to_host && (waits)))             \
+			return RF_REAL(name) args;                                                 \
 		if (m.on_card)                                                                     \
-			rf_share_before(&w);                                                       \
-		else if (m.to_host && (waits))                                                     \
+			rf_share_before(key, stream);                                              \
+		else                                                                               \
 			rf_share_syncing();                                                        \
 		r = RF_REAL(name) args;                                                            \
-		moved(&m, &w, waits, r);                                                           \
+		moved(&m, stream, waits, r);                                                       \
 		return r;                                                                          \
 	}
 #define SYNC(name, params, args, what)                                                             \
-	CALL(name, params, args, what, NULL, false, true)                                          \
-	CALL(name##_ptds, params, args, what, NULL, true, true)
+	CALL(name, params, args, what, NULL, true)                                                 \
+	CALL(name##_ptds, params, args, what, CU_STREAM_PER_THREAD, true)
 #define ASYNC(name, params, args, what)                                                            \
-	CALL(name, WITH(params, CUstream stream), WITH(args, stream), what, stream, false, false)  \
-	CALL(name##_ptsz, WITH(params, CUstream stream), WITH(args, stream), what, stream, true,   \
-	     false)
+	CALL(name, WITH(params, CUstream stream), WITH(args, stream), what, stream, false)         \
+	CALL(name##_ptsz, WITH(params, CUstream stream), WITH(args, stream), what,                 \
+	     rf_stream(stream, true), false)
 #define BOTH(sync, async, params, args, what)                                                      \
 	SYNC(sync, params, args, what)                                                             \
 	ASYNC(async, params, args, what)

@@ -57,12 +57,11 @@ struct rf_graph_pool {
 	uint64_t riding;  /* what launches under way have already, unless it is trimmed */
 };
 
-/* How long a launch of its kind takes, learned from marks. A kind is in one of the four places of its set, which are
- * one line of the cache. */
+/* How long a launch of its kind takes, learned from marks. A kind is in its own place or in another of the four of its
+ * set, which are one line of the cache. */
 struct rf_cost {
-	uint64_t key; /* atomic, as the others: also read without the lock */
+	uint64_t key; /* atomic, as the other: also read without the lock */
 	uint32_t ns;  /* 0: not known */
-	uint16_t next; /* what came after it last: programs do the same over and over */
 };
 
 /* A mark is an event behind some launches of a lane: when it is done, so are they. */
@@ -76,6 +75,7 @@ struct rf_mark {
 	uint32_t dearest; /* what one of them was thought to take */
 	uint32_t launching; /* how long the last of them took the thread */
 	bool pure; /* all were queued before the card came to the first: no gap is in their time */
+	bool measured; /* from is an event of its own */
 	uint64_t put_at;   /* when the event was recorded */
 	uint64_t at_least; /* so long after that it was not done */
 	CUevent event;
@@ -107,17 +107,31 @@ struct rf_lane {
 };
 _Static_assert(offsetof(struct rf_lane, open.launching) <= 64, "in one line");
 
-/* What may be launched in a lane without the lock. All of it is atomic; written under the lock, but for the sum and the
- * dearest. */
+/* What may be launched in a lane without the lock, in one line of the cache. All of it is atomic; written under the lock,
+ * but for the sum and the three about the dearest launch of what is open. */
 struct rf_along {
-	_Alignas(64) uint64_t sum; /* what was, and is not in the books yet (share.c) */
-	uint32_t most; /* launches; 0: none */
-	uint32_t work; /* at most */
-	uint32_t dearest; /* of what is open */
-	bool per_thread;
+	_Alignas(64) uint64_t sum; /* not in the books yet: launches * RF_ALONG_ONE + their work, ns */
+	uint64_t below;	  /* the sum stays, which limits the launches */
+	uint32_t work;	  /* at most; 0: nothing goes along */
+	uint32_t cheap;	  /* the dearest takes one more than this */
+	uint16_t kind;	  /* of the dearest */
+	uint16_t of_kind; /* so many of that kind are in the sum */
+	uint32_t depth_us; /* as the gate stood */
 	CUstream stream;
 	const struct rf_gate_card *gate;
 	uint64_t until; /* as the gate stood */
+	const struct rf_cost *cost; /* the fence's table */
+};
+#define RF_ALONG_ONE (1ull << 32)
+_Static_assert(sizeof(struct rf_along) == 64, "one line");
+
+/* Marks of several streams that work side by side, until there are enough to learn from. */
+struct rf_beside {
+	uint64_t ns, cost; /* what they took, and were thought to */
+	unsigned marks;
+	unsigned late;	/* so many were seen not to be done */
+	unsigned lanes; /* so many streams there were at most */
+	unsigned more;	/* so many marks more are waited for than two of each */
 };
 
 /* This process on one card. */
@@ -149,6 +163,8 @@ struct rf_pace {
 	uint32_t dice;
 	uint64_t ask_at; /* for a new gate, not before */
 	CUevent newest; /* of the mark that was done last; NULL: not known */
+	uint16_t newest_lane;
+	struct rf_beside beside;
 	unsigned head, n; /* marks in flight, oldest first */
 	struct rf_mark mark[RF_MARKS];
 };
@@ -372,12 +388,11 @@ bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 
 /* --- share.c: time on the card --- */
 
-/* What a launch is, for telling how long it will take. */
-struct rf_work {
-	uint64_t key;  /* what is launched: a function and the order of its size, or a graph */
-	CUstream stream;
-	bool per_thread; /* the default stream is the thread's own */
-};
+/* A stream as the calls below want it: the default one of a _ptsz or _ptds function is the thread's own. */
+static inline CUstream rf_stream(CUstream stream, bool per_thread)
+{
+	return per_thread && !stream ? CU_STREAM_PER_THREAD : stream;
+}
 
 /* Whether launches are held up or counted at all. */
 static inline bool rf_share_paced(void)
@@ -389,15 +404,76 @@ static inline bool rf_share_paced(void)
 	       (f->cards != 1 ||
 		__atomic_load_n(&gate->card[0].open_until, __ATOMIC_RELAXED) != RF_GATE_FREE);
 }
+
+/* The place of a kind in the table of costs. */
+static inline unsigned rf_share_place(uint64_t key)
+{
+	return (uint32_t)key * 0x9e3779b1u / (UINT32_MAX / RF_COSTS + 1);
+}
+/* What this thread's next launch may go along with; NULL: nothing. */
+extern _Thread_local __attribute__((tls_model("initial-exec"))) struct rf_along *rf_share_mine;
+/* How much work may go along in the stream; 0: none, or not any more since the gate has moved. */
+static inline __attribute__((always_inline)) uint32_t rf_share_granted(const struct rf_along *a,
+								       CUstream stream)
+{
+	uint32_t work = a ? __atomic_load_n(&a->work, __ATOMIC_ACQUIRE) : 0;
+	const struct rf_gate_card *g;
+
+	if (RF_RARELY(!work) || RF_RARELY(stream != __atomic_load_n(&a->stream, __ATOMIC_RELAXED)))
+		return 0;
+	g = __atomic_load_n(&a->gate, __ATOMIC_RELAXED);
+	if (RF_RARELY(__atomic_load_n(&g->open_until, __ATOMIC_RELAXED) !=
+		      __atomic_load_n(&a->until, __ATOMIC_RELAXED)) ||
+	    RF_RARELY(__atomic_load_n(&g->depth_us, __ATOMIC_RELAXED) !=
+		      __atomic_load_n(&a->depth_us, __ATOMIC_RELAXED)))
+		return 0;
+	return work;
+}
+/* Most launches go along with one that was looked at (share.c), of this thread or another: programs hand a stream from one
+ * to the other. All they do is here: no lock, and no instruction that locks, which would wait for whatever the program
+ * wrote last. So if two launch in one stream at the same instant, or what was granted changes meanwhile, so little is
+ * lost in the books or counted twice, or goes into the lane of another context's default stream, of the same card. */
+static inline __attribute__((always_inline)) bool rf_share_along(uint64_t key, CUstream stream)
+{
+	struct rf_along *a = rf_share_mine;
+	unsigned kind = rf_share_place(key);
+	uint32_t work = rf_share_granted(a, stream), ns;
+	const struct rf_cost *c;
+	uint64_t sum;
+
+	if (RF_RARELY(!work))
+		return false;
+	c = &__atomic_load_n(&a->cost, __ATOMIC_RELAXED)[kind];
+	ns = __atomic_load_n(&c->ns, __ATOMIC_RELAXED);
+	sum = __atomic_load_n(&a->sum, __ATOMIC_RELAXED) + RF_ALONG_ONE + ns;
+	if (RF_RARELY(__atomic_load_n(&c->key, __ATOMIC_RELAXED) != key || (uint32_t)sum > work ||
+		      sum >= __atomic_load_n(&a->below, __ATOMIC_RELAXED)))
+		return false;
+	if (RF_RARELY(kind == __atomic_load_n(&a->kind, __ATOMIC_RELAXED))) {
+		if (ns == 0)
+			return false;
+		__atomic_store_n(&a->of_kind, __atomic_load_n(&a->of_kind, __ATOMIC_RELAXED) + 1,
+				 __ATOMIC_RELAXED);
+	} else if (RF_RARELY(ns - 1 >= __atomic_load_n(&a->cheap, __ATOMIC_RELAXED))) {
+		return false;
+	}
+	__atomic_store_n(&a->sum, sum, __ATOMIC_RELAXED);
+	return true;
+}
+/* Whether a launch goes on to the driver at once, and nothing is to be done after it. */
+static inline __attribute__((always_inline)) bool rf_share_passes(uint64_t key, CUstream stream)
+{
+	return rf_share_along(key, stream) || !rf_share_paced();
+}
 /* Where launches are paced: waits until the fence may use the card, and counts the launch; neither when the stream is
- * capturing. */
-void rf_share_before(const struct rf_work *w);
+ * capturing. key is what is launched: a function and the order of its size, or a graph. */
+void rf_share_before(uint64_t key, CUstream stream);
 /* The driver took the launch, or not. Always called after the call above. */
-void rf_share_after(const struct rf_work *w, bool launched);
+void rf_share_after(CUstream stream, bool launched);
 /* The thread is about to wait for work, and says so below when it has. */
 void rf_share_syncing(void);
 /* Everything in the stream of the current context is done. */
-void rf_share_synced(CUstream stream, bool per_thread);
+void rf_share_synced(CUstream stream);
 /* Everything in the context is done; NULL: the current one. */
 void rf_share_synced_all(CUcontext ctx);
 void rf_share_stream_gone(CUstream stream);

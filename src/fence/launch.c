@@ -1,139 +1,102 @@
 /* Everything that puts work on a card, and everything that tells when it is done. */
 #include "fence/fence.h"
+#include "fence/stub.h"
 
 /* Functions with about as many blocks take about as long; to the order of two is enough. */
-static struct rf_work kernel(CUfunction fn, uint64_t blocks, CUstream stream, bool per_thread)
+static inline uint64_t key_of(CUfunction fn, uint64_t x, uint64_t y, uint64_t z)
 {
-	uint64_t order = 63 - (uint64_t)__builtin_clzll(blocks | 1);
+	uint64_t order = 63 ^ (uint64_t)__builtin_clzll(x * y * z | 1);
 
-	return (struct rf_work){ .key = (uintptr_t)fn * 64 + order,
-				 .stream = stream,
-				 .per_thread = per_thread };
+	return (uintptr_t)fn * 64 + order;
 }
 
-static uint64_t blocks_of(uint64_t x, uint64_t y, uint64_t z)
-{
-	return x * y * z;
-}
-
-#define LAUNCH(w, call)                                                                            \
+#define PACED(call, key, stream)                                                                   \
 	({                                                                                         \
 		bool paced_ = rf_share_paced();                                                    \
 		CUresult r_;                                                                       \
 		if (paced_)                                                                        \
-			rf_share_before(&(w));                                                     \
+			rf_share_before(key, stream);                                              \
 		r_ = (call);                                                                       \
 		if (paced_)                                                                        \
-			rf_share_after(&(w), r_ == CUDA_SUCCESS);                                  \
+			rf_share_after(stream, r_ == CUDA_SUCCESS);                                \
 		r_;                                                                                \
 	})
 
-CUresult cuLaunchKernel(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
-			unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
-			CUstream stream, void **params, void **extra)
-{
-	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, false);
+/* --- the calls: name, parameters, arguments, key, stream --- */
 
-	return LAUNCH(w, RF_REAL(cuLaunchKernel)(fn, gx, gy, gz, bx, by, bz, smem, stream, params,
-						 extra));
-}
+#define PACED_CALL(name, params, args, key, stream)                                                \
+	static __attribute__((noinline)) CUresult paced_##name params                              \
+	{                                                                                          \
+		return PACED(RF_REAL(name) args, key, stream);                                     \
+	}
+/* Most launches pass, and jump to the driver's function at once. One that it refuses then stays in the books, as work that
+ * is soon believed to be done. */
+#define WAY(name, key, stream)                                                                     \
+	({                                                                                         \
+		__typeof__(&name) real_ =                                                          \
+			__atomic_load_n(&rf_reals[RF_SYM_##name], __ATOMIC_ACQUIRE);               \
+		RF_RARELY(!real_ || !rf_share_passes(key, stream)) ? paced_##name : real_;         \
+	})
+#define LAUNCH(name, params, args, key, stream)                                                    \
+	PACED_CALL(name, params, args, key, stream)                                                \
+	CUresult name params                                                                       \
+	{                                                                                          \
+		return WAY(name, key, stream) args;                                                \
+	}
+#define BOTH(name, params, args, key, stream)                                                      \
+	LAUNCH(name, params, args, key, stream)                                                    \
+	LAUNCH(name##_ptsz, params, args, key, rf_stream(stream, true))
 
-CUresult cuLaunchKernel_ptsz(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
-			     unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
-			     CUstream stream, void **params, void **extra)
-{
-	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, true);
+/* By far the most frequent, and with arguments on the stack (stub.h). */
+#define LAUNCH_KERNEL(name, per_thread)                                                            \
+	PACED_CALL(name,                                                                           \
+		   (CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,              \
+		    unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,          \
+		    CUstream stream, void **params, void **extra),                                 \
+		   (fn, gx, gy, gz, bx, by, bz, smem, stream, params, extra),                      \
+		   key_of(fn, gx, gy, gz), rf_stream(stream, per_thread))                          \
+	struct rf_way rf_##name##_way(CUfunction fn, unsigned int gx, unsigned int gy,             \
+				      unsigned int gz, CUstream stream)                            \
+		__attribute__((aligned(64)));                                                      \
+	struct rf_way rf_##name##_way(CUfunction fn, unsigned int gx, unsigned int gy,             \
+				      unsigned int gz, CUstream stream)                            \
+	{                                                                                          \
+		return (struct rf_way){ .target = (void *)WAY(name, key_of(fn, gx, gy, gz),        \
+							      rf_stream(stream, per_thread)) };    \
+	}                                                                                          \
+	RF_STUB_LAUNCH(name, rf_##name##_way)
+LAUNCH_KERNEL(cuLaunchKernel, false)
+LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
 
-	return LAUNCH(w, RF_REAL(cuLaunchKernel_ptsz)(fn, gx, gy, gz, bx, by, bz, smem, stream,
-						      params, extra));
-}
-
-static struct rf_work configured(const CUlaunchConfig *c, CUfunction fn, bool per_thread)
-{
-	if (!c)
-		return kernel(fn, 1, NULL, per_thread);
-	return kernel(fn, blocks_of(c->gridDimX, c->gridDimY, c->gridDimZ), c->hStream, per_thread);
-}
-
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fn, void **params, void **extra)
-{
-	struct rf_work w = configured(config, fn, false);
-
-	return LAUNCH(w, RF_REAL(cuLaunchKernelEx)(config, fn, params, extra));
-}
-
-CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction fn, void **params,
-			       void **extra)
-{
-	struct rf_work w = configured(config, fn, true);
-
-	return LAUNCH(w, RF_REAL(cuLaunchKernelEx_ptsz)(config, fn, params, extra));
-}
-
-CUresult cuLaunchCooperativeKernel(CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz,
-				   unsigned int bx, unsigned int by, unsigned int bz,
-				   unsigned int smem, CUstream stream, void **params)
-{
-	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, false);
-
-	return LAUNCH(w, RF_REAL(cuLaunchCooperativeKernel)(fn, gx, gy, gz, bx, by, bz, smem,
-							    stream, params));
-}
-
-CUresult cuLaunchCooperativeKernel_ptsz(CUfunction fn, unsigned int gx, unsigned int gy,
-					unsigned int gz, unsigned int bx, unsigned int by,
-					unsigned int bz, unsigned int smem, CUstream stream,
-					void **params)
-{
-	struct rf_work w = kernel(fn, blocks_of(gx, gy, gz), stream, true);
-
-	return LAUNCH(w, RF_REAL(cuLaunchCooperativeKernel_ptsz)(fn, gx, gy, gz, bx, by, bz, smem,
-								 stream, params));
-}
-
+BOTH(cuLaunchCooperativeKernel,
+     (CUfunction fn, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+      unsigned int by, unsigned int bz, unsigned int smem, CUstream stream, void **params),
+     (fn, gx, gy, gz, bx, by, bz, smem, stream, params), key_of(fn, gx, gy, gz), stream)
+BOTH(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction fn, void **params, void **extra),
+     (c, fn, params, extra),
+     c ? key_of(fn, c->gridDimX, c->gridDimY, c->gridDimZ) : key_of(fn, 1, 1, 1),
+     c ? c->hStream : NULL)
+LAUNCH(cuLaunch, (CUfunction fn), (fn), key_of(fn, 1, 1, 1), NULL)
+LAUNCH(cuLaunchGrid, (CUfunction fn, int width, int height), (fn, width, height),
+       key_of(fn, (unsigned)width, (unsigned)height, 1), NULL)
+LAUNCH(cuLaunchGridAsync, (CUfunction fn, int width, int height, CUstream stream),
+       (fn, width, height, stream), key_of(fn, (unsigned)width, (unsigned)height, 1), stream)
 /* Waits for the card of the current context only; the others' parts are counted there. */
-CUresult cuLaunchCooperativeKernelMultiDevice(const struct rf_multi_launch *list, unsigned int n,
-					      unsigned int flags)
-{
-	struct rf_work w = kernel(list && n ? list->function : NULL, 1, NULL, false);
-
-	return LAUNCH(w, RF_REAL(cuLaunchCooperativeKernelMultiDevice)(list, n, flags));
-}
-
-CUresult cuLaunch(CUfunction fn)
-{
-	struct rf_work w = kernel(fn, 1, NULL, false);
-
-	return LAUNCH(w, RF_REAL(cuLaunch)(fn));
-}
-
-CUresult cuLaunchGrid(CUfunction fn, int width, int height)
-{
-	struct rf_work w = kernel(fn, blocks_of((unsigned)width, (unsigned)height, 1), NULL, false);
-
-	return LAUNCH(w, RF_REAL(cuLaunchGrid)(fn, width, height));
-}
-
-CUresult cuLaunchGridAsync(CUfunction fn, int width, int height, CUstream stream)
-{
-	struct rf_work w =
-		kernel(fn, blocks_of((unsigned)width, (unsigned)height, 1), stream, false);
-
-	return LAUNCH(w, RF_REAL(cuLaunchGridAsync)(fn, width, height, stream));
-}
+LAUNCH(cuLaunchCooperativeKernelMultiDevice,
+       (const struct rf_multi_launch *list, unsigned int n, unsigned int flags), (list, n, flags),
+       key_of(list &&n ? list->function : NULL, 1, 1, 1), NULL)
 
 /* --- graphs --- */
 
 static CUresult graph(CUgraphExec exec, CUstream stream, bool per_thread,
 		      __typeof__(&cuGraphLaunch) real)
 {
-	struct rf_work w = { .key = (uintptr_t)exec, .stream = stream, .per_thread = per_thread };
 	struct rf_graph_launch g;
 	CUresult r = rf_graph_before(&g, exec, stream, per_thread);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = LAUNCH(w, real(exec, stream));
+	r = PACED(real(exec, stream), (uintptr_t)exec, rf_stream(stream, per_thread));
 	rf_graph_after(&g, r);
 	return r;
 }
@@ -201,7 +164,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 	rf_share_syncing();
 	r = RF_REAL(cuStreamSynchronize)(stream);
 	if (r == CUDA_SUCCESS) {
-		rf_share_synced(stream, false);
+		rf_share_synced(stream);
 		calm();
 	}
 	return r;
@@ -214,7 +177,7 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream)
 	rf_share_syncing();
 	r = RF_REAL(cuStreamSynchronize_ptsz)(stream);
 	if (r == CUDA_SUCCESS) {
-		rf_share_synced(stream, true);
+		rf_share_synced(rf_stream(stream, true));
 		calm();
 	}
 	return r;

@@ -3,8 +3,8 @@
  * A launch goes on at once while the fence's gate is open (share.h) and not too much work is in
  * flight; otherwise its thread waits. What is in flight is guessed from what launches of the same
  * kind took before, and known from marks: events put behind some launches, one per millisecond of
- * work or so. So a launch costs a clock, a lock nobody else wants and some sums; and the few short ones
- * after it in the same stream not even that: they go along, and are put into the books with the next.
+ * work or so. So a launch costs a clock, a lock nobody else wants and some sums; and the short ones
+ * after it in the same stream not even that: they go along (fence.h), and are put into the books with the next.
  *
  * What counts is how long work was in flight, by the card's own clock where there are marks. Where
  * there are none, since the card is idle between launches, some launches are measured alone. */
@@ -33,10 +33,10 @@
 #define SOON (10 * MS)	      /* within that time */
 #define GAP (50 * US)	      /* so long after work should be done, it is believed to be */
 #define LAG (500 * US)	      /* so old may be what the arbiter reads of one that works */
-#define ALONG_ALONE 255	      /* launches go along with one at most, but of a fence that is not alone */
+#define ALONG_ALONE 500       /* launches go along with one at most, but of a fence that is not alone */
 #define ALONG_EACH (256 * US) /* only one for each of these of depth, */
 #define ALONG_PART 64	      /* of no more work than this part of it */
-#define ALONG_PART_ALONE 16   /* or, alone, this, */
+#define ALONG_PART_ALONE 8    /* or, alone, this, */
 #define ALONG_LEASE (1 * MS)  /* with so much of the lease left */
 #define NAP_LEAST (20 * US)
 #define NAP_MOST (2 * MS)
@@ -58,23 +58,14 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	struct rf_lane *lane; /* NULL: not paced */
 	CUcontext ctx;
 	unsigned kind;
-	unsigned next; /* the kind that should follow */
 	uint32_t tid;
 	uint32_t pid; /* for which tid and lane hold */
 	bool more; /* there is something to do after the launch */
 	bool probe; /* it is measured */
 	uint64_t syncing; /* since when it waits for work; 0: that does not matter */
-	struct rf_along *along; /* of the lane */
 } mine;
-
-/* Launches that went along (struct rf_along), in one word: their work, their number, how many of them are of the dearest
- * kind of what is open then, and that kind. */
-#define ALONG_ONE (1ull << 24)
-#define ALONG_OF_KIND (1ull << 32)
-#define ALONG_KIND (1ull << 40)
-_Static_assert(RF_DEPTH_ALONE / ALONG_PART_ALONE < ALONG_ONE && ALONG_ALONE < 256 &&
-		       RF_DEPTH_ALONE / ALONG_EACH < ALONG_ALONE,
-	       "has room");
+_Thread_local struct rf_along *rf_share_mine; /* of the lane; survives a fork, to find all zeros */
+_Static_assert(RF_DEPTH_ALONE / ALONG_EACH < ALONG_ALONE && ALONG_ALONE < MARK_LAUNCHES, "fewer");
 
 static uint64_t now_ns(void)
 {
@@ -234,6 +225,7 @@ static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 	}
 	set_busy(p, 0);
 	p->inflight = 0;
+	p->newest = NULL; /* from there to the next mark is not all work */
 	publish(f, card, now);
 	if (tells(f, g, RF_TELL_END))
 		ring(f, p, now);
@@ -246,64 +238,53 @@ static uint64_t depth_of(const struct rf_gate_card *g, const struct rf_pace *p)
 
 /* --- what launches take --- */
 
-/* A kind that is not in its own set: in the one beside it, as its own was full, or new. */
-static RF_RARE unsigned seek_kind(struct rf_fence *f, unsigned set, uint64_t key)
+/* Its own place, the others of its set, then those of the set beside it; RF_COSTS: not there. */
+static unsigned find_kind(const struct rf_fence *f, uint64_t key)
 {
-	unsigned at = set + f->replaced % RF_COST_WAYS;
-	bool full = true;
+	unsigned place = rf_share_place(key);
 
-	for (unsigned i = 0; i < 2 * RF_COST_WAYS; i++) {
-		unsigned j = set ^ i; /* its own first */
-
-		if (f->cost[j].key == key)
-			return j;
-		if (full && f->cost[j].key == 0) {
-			full = false;
-			at = j;
-		}
-	}
-	f->replaced += full;
-	__atomic_store_n(&f->cost[at].ns, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->cost[at].key, key, __ATOMIC_RELAXED);
-	return at;
+	for (unsigned i = 0; i < 2 * RF_COST_WAYS; i++)
+		if (__atomic_load_n(&f->cost[place ^ i].key, __ATOMIC_RELAXED) == key)
+			return place ^ i;
+	return RF_COSTS;
 }
 
-static unsigned set_of(uint64_t key)
+/* A new kind takes the first empty place, or one after the other of its set. */
+static RF_RARE unsigned new_kind(struct rf_fence *f, uint64_t key)
 {
-	return (unsigned)((key * 0x9e3779b97f4a7c15ull) >> 50) % (RF_COSTS / RF_COST_WAYS) *
-	       RF_COST_WAYS;
-}
+	unsigned place = rf_share_place(key), i = 0;
 
-/* In its own set; or its end. */
-static inline unsigned find_kind(const struct rf_fence *f, unsigned set, uint64_t key)
-{
-	unsigned i = set;
-
-	while (i < set + RF_COST_WAYS && __atomic_load_n(&f->cost[i].key, __ATOMIC_RELAXED) != key)
+	while (i < 2 * RF_COST_WAYS && f->cost[place ^ i].key)
 		i++;
-	return i;
-}
-
-/* Its cost is looked at now. That of the one that should come next is fetched: until then it would not be in the cache. */
-static inline void note_kind(struct rf_fence *f, unsigned kind)
-{
-	if (mine.next != kind)
-		__atomic_store_n(&f->cost[mine.kind].next, (uint16_t)kind, __ATOMIC_RELAXED);
-	mine.kind = kind;
-	mine.next = __atomic_load_n(&f->cost[kind].next, __ATOMIC_RELAXED);
-	__builtin_prefetch(&f->cost[mine.next]);
+	if (i == 2 * RF_COST_WAYS)
+		i = f->replaced++ % RF_COST_WAYS;
+	place ^= i;
+	__atomic_store_n(&f->cost[place].ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->cost[place].key, key, __ATOMIC_RELAXED);
+	return place;
 }
 
 static unsigned kind_of(struct rf_fence *f, uint64_t key)
 {
-	unsigned set = set_of(key), i = find_kind(f, set, key);
+	unsigned kind = find_kind(f, key);
 
-	return i < set + RF_COST_WAYS ? i : seek_kind(f, set, key);
+	return kind < RF_COSTS ? kind : new_kind(f, key);
 }
 
 static uint64_t cost_of(const struct rf_fence *f, unsigned kind)
 {
 	return f->cost[kind].ns ? f->cost[kind].ns : UNKNOWN;
+}
+
+/* Lanes of the card with work. */
+static unsigned lanes_working(const struct rf_fence *f, unsigned card)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < RF_LANES / 64; i++)
+		for (uint64_t left = f->working[i]; left; left &= left - 1)
+			n += f->lane[i * 64 + (unsigned)__builtin_ctzll(left)].card == card;
+	return n;
 }
 
 /* What the launches of a mark took by what is known: took is from event to event, 0 if it cannot be told. If they
@@ -318,7 +299,7 @@ static uint64_t time_of(const struct rf_mark *m, uint64_t took)
 }
 
 /* A quarter of the way to the new value, so that a kind that takes now this now that is known by what it takes on
- * average; or all of it if that is far. Beside others the dearest kind is taken for what was wrong; if it was another,
+ * average; or all of it if that is far. Among others the dearest kind is taken for what was wrong; if it was another,
  * the next marks bring it back. */
 static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
 {
@@ -333,6 +314,36 @@ static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
 	if (c->ns && each <= far * was && each > was / far)
 		each = (3 * was + each) / 4;
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
+}
+
+static uint32_t dice(struct rf_pace *p)
+{
+	return p->dice = p->dice * 1664525 + 1013904223;
+}
+
+/* Where streams work side by side one mark has the time of all and the next ones next to none. Only what all together
+ * took, each some times, tells something: so much more or less than was thought; more only if the card was not
+ * waiting for the host, so that most were seen not to be done. It is the kind of now this mark, now that, that is
+ * corrected. */
+static void learn_beside(struct rf_fence *f, struct rf_pace *p, const struct rf_mark *m,
+			 uint64_t took)
+{
+	struct rf_cost *c = &f->cost[m->kind];
+	struct rf_beside *b = &p->beside;
+	uint64_t each = c->ns;
+
+	b->ns += took;
+	b->cost += m->cost;
+	b->late += m->pure || m->at_least > 0;
+	/* And one that may have ended just now. */
+	b->lanes = (unsigned)most(b->lanes, lanes_working(f, f->lane[m->lane].card) + 1);
+	if (++b->marks < 2 * b->lanes + b->more || b->cost == 0 || each == 0)
+		return;
+	if (b->ns < b->cost || 2 * b->late > b->marks)
+		each = (uint64_t)((unsigned __int128)each * least(b->ns, 100 * b->cost) / b->cost);
+	each = least(most(each, c->ns / 2), 1000 * MS);
+	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
+	*b = (struct rf_beside){ .more = (dice(p) >> 16) % b->lanes };
 }
 
 /* --- lanes --- */
@@ -370,27 +381,30 @@ static void settle(struct rf_fence *f, struct rf_lane *l)
 {
 	struct rf_along *a = &f->along[l - f->lane];
 	struct rf_pace *p = &f->pace[l->card];
-	uint64_t along, of_kind;
-	uint16_t kind;
+	uint16_t launches, kind, of_kind;
+	uint64_t sum, work;
 
-	__atomic_store_n(&a->most, 0, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&a->sum, __ATOMIC_RELAXED) == 0)
+	__atomic_store_n(&a->work, 0, __ATOMIC_RELAXED);
+	sum = __atomic_load_n(&a->sum, __ATOMIC_RELAXED);
+	if (sum == 0)
 		return;
-	along = __atomic_exchange_n(&a->sum, 0, __ATOMIC_RELAXED);
-	of_kind = along / ALONG_OF_KIND % 256;
-	kind = (uint16_t)(along / ALONG_KIND);
-	p->launches += along / ALONG_ONE % 256;
+	__atomic_store_n(&a->sum, 0, __ATOMIC_RELAXED);
+	launches = (uint16_t)(sum / RF_ALONG_ONE);
+	work = sum % RF_ALONG_ONE;
+	p->launches += launches;
 	if (l->open.launches == 0) /* it was launched while what it goes along with was closed: too late */
 		return;
+	kind = __atomic_load_n(&a->kind, __ATOMIC_RELAXED);
+	of_kind = __atomic_load_n(&a->of_kind, __ATOMIC_RELAXED);
 	if (of_kind && kind != l->open.kind) {
 		l->open.kind = kind;
 		l->open.dearest = (uint32_t)cost_of(f, kind);
 		l->open.of_kind = 0;
 	}
-	l->open.launches += along / ALONG_ONE % 256;
-	l->open.of_kind += (uint16_t)of_kind;
-	l->open.cost += along % ALONG_ONE;
-	p->inflight += along % ALONG_ONE;
+	l->open.launches += launches;
+	l->open.of_kind += of_kind;
+	l->open.cost += work;
+	p->inflight += work;
 }
 
 static uint32_t thread_id(const struct rf_fence *f)
@@ -408,11 +422,9 @@ static bool is_default(CUstream s)
 	return (uintptr_t)s <= 2;
 }
 
-static uint32_t thread_of(const struct rf_fence *f, CUstream stream, bool per_thread)
+static uint32_t thread_of(const struct rf_fence *f, CUstream stream)
 {
-	if ((uintptr_t)stream == 2 || (per_thread && !stream))
-		return thread_id(f);
-	return 0;
+	return stream == CU_STREAM_PER_THREAD ? thread_id(f) : 0;
 }
 
 static void clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
@@ -491,7 +503,7 @@ static RF_RARE struct rf_lane *seek_lane(struct rf_fence *f, CUcontext ctx, CUst
 
 		if (is_lane(l, ctx, stream, thread))
 			return l;
-		if (!room && (!l->ctx || (l->outstanding == 0 && l->open.launches == 0)))
+		if (!l->ctx ? !room || room->ctx : !room && l->outstanding == 0 && l->open.launches == 0)
 			room = l;
 		if (!other && l->ctx == ctx)
 			other = l;
@@ -611,14 +623,14 @@ static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l,
 	p->done_at = least(now, most(from + ns, least(from, m->put_at) + m->at_least));
 }
 
-/* From one event to a later one, in nanoseconds; 0: it is not later, or cannot be told. */
-static uint64_t between(CUevent from, CUevent to)
+/* From one event to a later one, in nanoseconds; 0: it is not later. False: it cannot be told. */
+static bool tell_between(CUevent from, CUevent to, uint64_t *ret)
 {
 	float ms = 0;
+	bool told = from && RF_REAL(cuEventElapsedTime)(&ms, from, to) == CUDA_SUCCESS;
 
-	if (!from || RF_REAL(cuEventElapsedTime)(&ms, from, to) != CUDA_SUCCESS || ms <= 0)
-		return 0;
-	return (uint64_t)((double)ms * 1e6);
+	*ret = told && ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
+	return told;
 }
 
 /* Something takes longer than it did, and it is not known what. */
@@ -637,33 +649,41 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
 {
 	struct rf_lane *l = &f->lane[m->lane];
 	struct rf_pace *p = &f->pace[l->card];
-	uint64_t took = between(m->from, m->event), whole, ns;
+	uint64_t took, beyond = 0, ns;
+	bool beside, known;
 
+	tell_between(m->from, m->event, &took);
 	l->outstanding--;
 	set_working(f, l);
+	/* Others work too, or the last mark was another's. */
+	beside = p->newest && p->newest != m->from &&
+		 (p->newest_lane != m->lane || lanes_working(f, l->card) > 1);
+	known = beside && tell_between(p->newest, m->event, &beyond);
 	/* At a first launch the driver loads code, while the card waits. */
 	if (f->cost[m->kind].ns == 0 && !m->pure)
 		took = most(took - least(took, m->launching), least(took, LITTLE));
-	whole = took;
+	if (!beside || (took && (m->measured || f->cost[m->kind].ns == 0))) {
+		ns = time_of(m, took);
+		if (ns != m->cost)
+			learn(f, m, ns);
+	} else if (known) {
+		learn_beside(f, p, m, beyond);
+	}
 	/* Streams side by side: each counts for what it took beyond the others. */
-	if (took && p->newest && p->newest != m->from) {
-		uint64_t beyond = between(p->newest, m->event);
-
-		took = beyond ? least(took, beyond) : 1;
-		p->newest = beyond ? m->event : p->newest;
-	} else {
+	if (known)
+		took = most(1, took ? least(took, beyond) : beyond);
+	if (!known || beyond) {
 		p->newest = m->event;
+		p->newest_lane = m->lane;
 	}
 	ns = time_of(m, took);
 	p->probe_every = least(most(2 * p->probe_every, PROBE), PROBE_ALONE);
 	if (ns < m->cost / 2 || ns / 2 > m->cost)
 		p->probe_every = PROBE;
 	done(f, m, l, ns, now);
-	if (ns != m->cost && (took == whole || m->of_kind == m->launches))
-		learn(f, m, ns);
 	if (m->pure)
 		p->probe_at = now + PROBE;
-	if (m->pure && ns > 2 * m->cost)
+	if (m->pure && !beside && ns > 2 * m->cost)
 		look_closer(p, l, now);
 }
 
@@ -919,6 +939,7 @@ static void skip_pause(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 	set_busy(p, now);
 	p->begun_at = p->done_at = now;
 	p->inflight = 0;
+	p->newest = NULL;
 	if (now > p->told_at + LAG)
 		publish(f, l->card, now);
 }
@@ -959,7 +980,7 @@ static RF_RARE bool is_due(struct rf_fence *f, const struct rf_lane *l, uint64_t
 		p->skip -= (uint32_t)cost;
 		return false;
 	}
-	p->dice = p->dice * 1664525 + 1013904223;
+	dice(p);
 	p->skip = p->dice >> 31 ? (p->dice & INT32_MAX) % SKIP : 0;
 	p->probe_at = now + PROBE;
 	if (depth_of(&f->gate->card[l->card], p) >= RF_DEPTH_ALONE)
@@ -977,6 +998,7 @@ static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, bool alone,
 	if (l->outstanding > 0)
 		return;
 	l->open.from = alone && may_mark(f, l) ? record(l) : NULL;
+	l->open.measured = l->open.from != NULL;
 	if (!l->open.from)
 		l->last = NULL; /* from there to the next mark is not all work */
 }
@@ -1026,73 +1048,70 @@ static bool paced(struct rf_fence *f, const struct rf_lane *l)
 	       (is_default(l->stream) && !l->thread) || !is_capturing(l);
 }
 
-/* A few short launches in the same stream may go along without being looked at, as long as the gate does not move and no
- * mark is due before; so little work that whoever comes does not notice. */
-static void grant(struct rf_fence *f, struct rf_lane *l, const struct rf_work *w, uint64_t now)
+/* A few short launches in the same stream may go along without being looked at, as long as the gate does not move, no
+ * capture is on and no mark is due before; so little work that whoever comes does not notice. */
+static void grant(struct rf_fence *f, struct rf_lane *l, CUstream stream, uint64_t now)
 {
 	const struct rf_gate_card *g = &f->gate->card[l->card];
 	const struct rf_pace *p = &f->pace[l->card];
 	uint64_t until = __atomic_load_n(&g->open_until, __ATOMIC_RELAXED), depth = depth_of(g, p);
 	uint64_t left = least(mark_at(depth) - l->open.cost, depth - least(depth, p->inflight));
 	bool alone = depth >= RF_DEPTH_ALONE;
+	uint64_t launches = least(alone ? ALONG_ALONE : depth / ALONG_EACH,
+				  MARK_LAUNCHES - l->open.launches);
 	struct rf_along *a = &f->along[l - f->lane];
 
 	if (until >= RF_GATE_STANDING || until < now + ALONG_LEASE || p->orphan || l->doubt ||
-	    now >= p->probe_at || (f->cards > 1 && is_default(w->stream)))
+	    now >= p->probe_at || __atomic_load_n(&f->captures, __ATOMIC_RELAXED) ||
+	    (f->cards > 1 && is_default(stream)))
 		return;
-	left = least(left, least(depth, RF_DEPTH_ALONE) / (alone ? ALONG_PART_ALONE : ALONG_PART));
-	__atomic_store_n(&a->work, (uint32_t)left, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->dearest, l->open.dearest, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->per_thread, w->per_thread, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->stream, w->stream, __ATOMIC_RELAXED);
+	/* All that work may have been granted something. */
+	left = least(left, depth / (alone ? ALONG_PART_ALONE : ALONG_PART) / most(lanes_working(f, l->card), 1));
+	__atomic_store_n(&a->sum, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->below, (launches + 1) * RF_ALONG_ONE, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->cheap, l->open.dearest - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->kind, l->open.kind, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->of_kind, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->stream, stream, __ATOMIC_RELAXED);
 	__atomic_store_n(&a->gate, g, __ATOMIC_RELAXED);
 	__atomic_store_n(&a->until, until, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->sum, l->open.kind * ALONG_KIND, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->most, alone ? ALONG_ALONE : (uint32_t)(depth / ALONG_EACH),
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&a->depth_us, (uint32_t)(depth / US), __ATOMIC_RELAXED);
+	__atomic_store_n(&a->cost, f->cost, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->work, (uint32_t)left, __ATOMIC_RELEASE);
 }
 
-/* Without the lock: what is counted here is in the books when somebody settles. It may be another thread's launch that it
- * goes along with: programs hand a stream from one to the other. If what was granted changes while it is looked at, so
- * little is too much, or in the lane of another context's default stream, of the same card. */
-static inline bool goes_along(struct rf_fence *f, const struct rf_work *w, unsigned set)
+/* The few for which rf_share_along() is not enough: their kind is not in its own place, or dearer than all that is open. */
+static bool goes_along(struct rf_fence *f, uint64_t key, CUstream stream)
 {
-	struct rf_along *a = mine.along;
-	uint32_t at_most = a ? __atomic_load_n(&a->most, __ATOMIC_ACQUIRE) : 0, ns, dearest;
-	uint64_t was, along;
-	unsigned kind;
+	struct rf_along *a = rf_share_mine;
+	uint32_t work = rf_share_granted(a, stream), ns;
+	unsigned kind, of_kind;
+	uint64_t sum;
 
-	if (!at_most || w->stream != __atomic_load_n(&a->stream, __ATOMIC_RELAXED) ||
-	    w->per_thread != __atomic_load_n(&a->per_thread, __ATOMIC_RELAXED) ||
-	    __atomic_load_n(&__atomic_load_n(&a->gate, __ATOMIC_RELAXED)->open_until,
-			    __ATOMIC_RELAXED) != __atomic_load_n(&a->until, __ATOMIC_RELAXED) ||
-	    __atomic_load_n(&f->captures, __ATOMIC_RELAXED) != 0)
+	if (!work)
 		return false;
-	kind = find_kind(f, set, w->key);
-	if (kind == set + RF_COST_WAYS)
+	kind = find_kind(f, key);
+	ns = kind < RF_COSTS ? __atomic_load_n(&f->cost[kind].ns, __ATOMIC_RELAXED) : 0;
+	sum = __atomic_load_n(&a->sum, __ATOMIC_RELAXED) + RF_ALONG_ONE + ns;
+	if (ns == 0 || (uint32_t)sum > work || sum >= __atomic_load_n(&a->below, __ATOMIC_RELAXED))
 		return false;
-	ns = __atomic_load_n(&f->cost[kind].ns, __ATOMIC_RELAXED);
-	was = __atomic_load_n(&a->sum, __ATOMIC_RELAXED);
-	if (ns == 0 || was % ALONG_ONE + ns > __atomic_load_n(&a->work, __ATOMIC_RELAXED) ||
-	    was / ALONG_ONE % 256 >= at_most)
-		return false;
-	along = was;
-	dearest = __atomic_load_n(&a->dearest, __ATOMIC_RELAXED);
-	if (ns > dearest && kind != along / ALONG_KIND)
-		along = along % ALONG_OF_KIND + kind * ALONG_KIND;
-	along += ALONG_ONE + ns + (kind == along / ALONG_KIND ? ALONG_OF_KIND : 0);
-	if (!__atomic_compare_exchange_n(&a->sum, &was, along, false, __ATOMIC_RELAXED,
-					 __ATOMIC_RELAXED))
-		return false; /* somebody else is here */
-	if (ns > dearest)
-		__atomic_store_n(&a->dearest, ns, __ATOMIC_RELAXED);
-	note_kind(f, kind);
+	if (kind == __atomic_load_n(&a->kind, __ATOMIC_RELAXED)) {
+		of_kind = __atomic_load_n(&a->of_kind, __ATOMIC_RELAXED) + 1u;
+		__atomic_store_n(&a->of_kind, (uint16_t)of_kind, __ATOMIC_RELAXED);
+	} else if (ns - 1 > __atomic_load_n(&a->cheap, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&a->cheap, ns - 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&a->kind, (uint16_t)kind, __ATOMIC_RELAXED);
+		__atomic_store_n(&a->of_kind, 1, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&a->sum, sum, __ATOMIC_RELAXED);
+	mine.kind = kind;
 	mine.more = false;
 	return true;
 }
 
 /* Under the lock. */
-static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const struct rf_work *w)
+static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_t key,
+		   CUstream stream)
 {
 	const struct rf_gate_card *g = &f->gate->card[l->card];
 	struct rf_pace *p = &f->pace[l->card];
@@ -1101,7 +1120,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	settle(f, l);
 	if (RF_RARELY(p->busy_from && now > p->done_at + p->inflight + GAP))
 		after_pause(f, g, l, now);
-	note_kind(f, kind_of(f, w->key));
+	mine.kind = kind_of(f, key);
 	cost = cost_of(f, mine.kind);
 	mine.probe = RF_RARELY(f->cost[mine.kind].ns == 0 || l->doubt || now >= p->probe_at) &&
 		     is_due(f, l, cost, now);
@@ -1110,16 +1129,17 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	if (RF_RARELY(now >= open_until(f, g, p, now) || should_ask(p, now) ||
 		      (p->inflight && p->inflight + cost > depth_of(g, p)))) {
 		wait_turn(f, l->card, cost);
-		l = lane_of(f, ctx, w->stream, thread_of(f, w->stream, w->per_thread));
+		l = lane_of(f, ctx, stream, thread_of(f, stream));
 		if (!l)
 			return;
+		settle(f, l); /* another thread may have been let in */
 		g = &f->gate->card[l->card];
 		now = now_ns();
 	}
 	if (__atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_FREE && !p->orphan)
 		return;
 	mine.lane = l;
-	mine.along = &f->along[l - f->lane];
+	rf_share_mine = &f->along[l - f->lane];
 	mine.ctx = ctx;
 	l->launched_at = now;
 	if (RF_RARELY(l->open.launches == 0))
@@ -1130,32 +1150,25 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, const s
 	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
 		    l->open.cost >= mark_at(depth_of(g, p));
 	if (!mine.more)
-		grant(f, l, w, now);
+		grant(f, l, stream, now);
 }
 
-void rf_share_before(const struct rf_work *w)
+void rf_share_before(uint64_t key, CUstream stream)
 {
 	struct rf_fence *f = rf_joined();
 	CUcontext ctx = NULL;
 	struct rf_lane *l;
-	unsigned set = set_of(w->key);
 
-	/* What the driver has pushed out of the cache comes while something else is looked at; the lane is often the
-	 * last one's. */
-	__builtin_prefetch(mine.along, 1);
-	__builtin_prefetch(&f->cost[set]);
-	if (goes_along(f, w, set))
+	if (goes_along(f, key, stream))
 		return;
-	__builtin_prefetch(mine.lane, 1);
 	mine.lane = NULL;
-	mine.along = NULL;
-	__builtin_prefetch(&f->pace[0], 1);
+	rf_share_mine = NULL;
 	if (RF_REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS || !ctx)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
-	l = lane_of(f, ctx, w->stream, thread_of(f, w->stream, w->per_thread));
+	l = lane_of(f, ctx, stream, thread_of(f, stream));
 	if (l && paced(f, l))
-		let_in(f, l, ctx, w);
+		let_in(f, l, ctx, key, stream);
 	pthread_mutex_unlock(&f->pace_lock);
 }
 
@@ -1180,7 +1193,7 @@ static void after(struct rf_fence *f, struct rf_lane *l)
 		publish(f, l->card, now);
 }
 
-void rf_share_after(const struct rf_work *w, bool launched)
+void rf_share_after(CUstream stream, bool launched)
 {
 	struct rf_fence *f;
 	struct rf_lane *l;
@@ -1192,7 +1205,7 @@ void rf_share_after(const struct rf_work *w, bool launched)
 		return;
 	pthread_mutex_lock(&f->pace_lock);
 	/* Another thread may have put another stream in its place meanwhile. */
-	l = lane_of(f, mine.ctx, w->stream, thread_of(f, w->stream, w->per_thread));
+	l = lane_of(f, mine.ctx, stream, thread_of(f, stream));
 	if (l && launched)
 		after(f, l);
 	else if (l)
@@ -1215,20 +1228,22 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[l->card];
 	struct rf_mark open;
-	bool late = came_late(l, now);
+	uint64_t began;
+	bool late = came_late(l, now), only = lanes_working(f, l->card) == 1;
 
 	settle(f, l);
-	open = l->open;
-
+	began = l->open.began;
 	l->open.began = now; /* it need not be believed to be done: it is */
 	if (l->outstanding)
 		harvest(f, &f->gate->card[l->card], l->card, now);
+	open = l->open;
+	open.began = began;
 	l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
 	if (open.launches == 0)
 		return;
 	/* If the thread waited for it, it was done just now; a launch alone tells its time. */
-	if (!late && open.launches == 1)
+	if (!late && open.launches == 1 && only && most(open.began, p->done_at) < now)
 		learn(f, &open, now - most(open.began, p->done_at));
 	done(f, &open, l, late ? open.cost : 0, now);
 	if (!late)
@@ -1278,13 +1293,13 @@ void rf_share_syncing(void)
 		mine.syncing = now_ns();
 }
 
-void rf_share_synced(CUstream stream, bool per_thread)
+void rf_share_synced(CUstream stream)
 {
 	CUcontext ctx = NULL;
 
 	if (matters(&ctx))
 		synced(ctx, (uintptr_t)stream == 1 ? NULL : stream,
-		       thread_of(rf_joined(), stream, per_thread), false);
+		       thread_of(rf_joined(), stream), false);
 }
 
 void rf_share_synced_all(CUcontext ctx)
@@ -1346,6 +1361,8 @@ void rf_share_capture(int change)
 	pthread_mutex_lock(&f->pace_lock);
 	if (change > 0 || f->captures > 0)
 		__atomic_add_fetch(&f->captures, change, __ATOMIC_RELAXED);
+	FOR_WORKING(f, l)
+	settle(f, l); /* nothing goes along while one is on */
 	pthread_mutex_unlock(&f->pace_lock);
 }
 

@@ -1,13 +1,17 @@
 /* Stubs: functions that look at a call and then jump on with the caller's arguments and return
- * address untouched. C cannot write them: dlsym(RTLD_NEXT, ...) goes by the return address, and a
- * refused driver function may have any signature.
+ * address untouched. C cannot write them: dlsym(RTLD_NEXT, ...) goes by the return address, a
+ * refused driver function may have any signature, and compilers copy all eleven arguments of a launch
+ * only to put them back.
  *
- *   RF_STUB_ARGS(name, decide)  struct rf_way decide(first three arguments)
- *   RF_STUB_NAME(name, decide)  struct rf_way decide("name") */
+ *   RF_STUB_ARGS(name, decide)    struct rf_way decide(first three arguments)
+ *   RF_STUB_NAME(name, decide)    struct rf_way decide("name")
+ *   RF_STUB_LAUNCH(name, decide)  struct rf_way decide(first four arguments, ninth argument) */
 #ifndef RF_FENCE_STUB_H
 #define RF_FENCE_STUB_H
 
 #if defined(__x86_64__)
+#define RF_STUB_PUSH(reg) "pushq " reg "\n.cfi_adjust_cfa_offset 8\n"
+#define RF_STUB_POP(reg) "popq " reg "\n.cfi_adjust_cfa_offset -8\n"
 #define RF_STUB_BODY(name, load, decide)                                                           \
 	__asm__(".text\n"                                                                          \
 		".p2align 4\n"                                                                     \
@@ -15,23 +19,23 @@
 		".type " #name ",@function\n" #name ":\n"                                          \
 		".cfi_startproc\n"                                                                 \
 		"endbr64\n"                                                                        \
-		"pushq %rdi\n"                                                                     \
-		"pushq %rsi\n"                                                                     \
-		"pushq %rdx\n"                                                                     \
-		"pushq %rcx\n"                                                                     \
-		"pushq %r8\n"                                                                      \
-		"pushq %r9\n"                                                                      \
+		RF_STUB_PUSH("%rdi")                                                               \
+		RF_STUB_PUSH("%rsi")                                                               \
+		RF_STUB_PUSH("%rdx")                                                               \
+		RF_STUB_PUSH("%rcx")                                                               \
+		RF_STUB_PUSH("%r8")                                                                \
+		RF_STUB_PUSH("%r9")                                                                \
 		"subq $8, %rsp\n"                                                                  \
-		".cfi_adjust_cfa_offset 56\n" load "call " #decide "\n"                            \
+		".cfi_adjust_cfa_offset 8\n" load "call " #decide "\n"                             \
 		"addq $8, %rsp\n"                                                                  \
-		"popq %r9\n"                                                                       \
-		"popq %r8\n"                                                                       \
-		"popq %rcx\n"                                                                      \
+		".cfi_adjust_cfa_offset -8\n"                                                      \
+		RF_STUB_POP("%r9")                                                                 \
+		RF_STUB_POP("%r8")                                                                 \
+		RF_STUB_POP("%rcx")                                                                \
 		"movq %rdx, %r11\n"                                                                \
-		"popq %rdx\n"                                                                      \
-		"popq %rsi\n"                                                                      \
-		"popq %rdi\n"                                                                      \
-		".cfi_adjust_cfa_offset -56\n"                                                     \
+		RF_STUB_POP("%rdx")                                                                \
+		RF_STUB_POP("%rsi")                                                                \
+		RF_STUB_POP("%rdi")                                                                \
 		"testq %rax, %rax\n"                                                               \
 		"je 1f\n"                                                                          \
 		"jmp *%rax\n"                                                                      \
@@ -41,6 +45,7 @@
 		"2: .asciz \"" #name "\"\n"                                                        \
 		".size " #name ", . - " #name "\n");
 #define RF_STUB_NAME(name, decide) RF_STUB_BODY(name, "leaq 2f(%rip), %rdi\n", decide)
+#define RF_STUB_LAUNCH(name, decide) RF_STUB_BODY(name, "movq 80(%rsp), %r8\n", decide)
 #elif defined(__aarch64__)
 #define RF_STUB_BODY(name, load, decide)                                                           \
 	__asm__(".text\n"                                                                          \
@@ -79,6 +84,7 @@
 		".p2align 2\n"                                                                     \
 		".size " #name ", . - " #name "\n");
 #define RF_STUB_NAME(name, decide) RF_STUB_BODY(name, "adr x0, 2f\n", decide)
+#define RF_STUB_LAUNCH(name, decide) RF_STUB_BODY(name, "ldr x4, [sp, #96]\n", decide)
 #else
 #error "libringfence is written for x86-64 and arm64"
 #endif
