@@ -649,6 +649,41 @@ static void idle_time_is_lent_and_given_back_at_once(void **state RF_UNUSED)
 	close_stage(s);
 }
 
+/* However it worked while it was alone, and whenever it was looked at. */
+static void who_worked_alone_has_its_share_when_somebody_comes(void **state RF_UNUSED)
+{
+	static const int64_t kernels[] = { 20 * RF_US, 100 * RF_US, 500 * RF_US, 2 * RF_MS };
+	static const int64_t gaps[] = { 100 * RF_US, 500 * RF_US, 1000 * RF_US, 5 * RF_MS, 7 * RF_MS };
+
+	for (unsigned i = 0; i < 2 * RF_COUNT(kernels) * RF_COUNT(gaps); i++) {
+		struct stage *s = open_stage();
+		bool registered = i & 1; /* and idle until then */
+		int64_t share = i % 3 ? 500 : 100, mine, its;
+		struct program *alone = enter(s, share, true, kernels[i / 2 % RF_COUNT(kernels)]);
+		struct program *comes = registered ? enter(s, 1000 - share, true, RF_MS) : NULL;
+
+		if (comes)
+			comes->start = s->now + 5000 * RF_MS;
+		alone->one = true;
+		alone->gap = gaps[i / 2 / RF_COUNT(kernels)];
+		play(s, 5000 * RF_MS);
+		comes = comes ? comes : enter(s, 1000 - share, true, RF_MS);
+		alone->one = false;
+		alone->gap = 0;
+		mine = alone->done_work;
+		its = comes->done_work;
+		play(s, 1000 * RF_MS);
+		if (share_of(alone, mine, 1000 * RF_MS) < 0.085 * (double)share ||
+		    share_of(comes, its, 1000 * RF_MS) < 0.085 * (double)(1000 - share))
+			fail_msg("kernels of %lld us, pauses of %lld us: %.1f of %lld, %.1f of %lld",
+				 (long long)(alone->kernel / RF_US),
+				 (long long)(gaps[i / 2 / RF_COUNT(kernels)] / RF_US),
+				 share_of(alone, mine, 1000 * RF_MS), (long long)share / 10,
+				 share_of(comes, its, 1000 * RF_MS), (long long)(1000 - share) / 10);
+		close_stage(s);
+	}
+}
+
 static void priority_goes_first_and_the_others_keep_their_floor(void **state RF_UNUSED)
 {
 	struct stage *s = open_stage();
@@ -1076,6 +1111,7 @@ int main(void)
 		cmocka_unit_test(one_that_uses_little_does_not_wait_for_its_siblings),
 		cmocka_unit_test(one_that_is_stopped_does_not_hold_its_siblings_up),
 		cmocka_unit_test(idle_time_is_lent_and_given_back_at_once),
+		cmocka_unit_test(who_worked_alone_has_its_share_when_somebody_comes),
 		cmocka_unit_test(priority_goes_first_and_the_others_keep_their_floor),
 		cmocka_unit_test(a_fence_that_leaves_frees_the_card),
 		cmocka_unit_test(random_neighbours_take_nothing_from_each_other),

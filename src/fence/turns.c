@@ -340,14 +340,21 @@ static void charge(struct rf_card_state *c, int64_t now)
 	c->last = now;
 }
 
-/* Who was away does not bring back time that nobody kept for it: at most a quantum. */
+/* Who was away does not bring back time that nobody kept for it: at most a quantum. Where nobody is seen to keep the card,
+ * those count that worked since the last look: one that works briefly, again and again, may be seen so for ever. */
 static void catch_up(struct rf_card_state *c)
 {
-	int64_t front = INT64_MAX;
+	int64_t front = INT64_MAX, worked = INT64_MAX;
 
-	for (unsigned i = 0; i < c->n; i++)
-		if (wants_card(c->member[i]) && !c->member[i]->newcomer)
-			front = least(front, c->member[i]->behind);
+	for (unsigned i = 0; i < c->n; i++) {
+		const struct rf_member *m = c->member[i];
+
+		if (wants_card(m) && !m->newcomer)
+			front = least(front, m->behind);
+		if (m->busy || m->ended)
+			worked = least(worked, m->behind);
+	}
+	front = front == INT64_MAX ? worked : front;
 	if (front == INT64_MAX)
 		return;
 	c->settled = most(c->settled, front);
