@@ -75,8 +75,8 @@ struct rf_mark {
 	uint32_t dearest; /* what one of them was thought to take */
 	uint32_t launching; /* how long the last of them took the thread */
 	bool pure; /* all were queued before the card came to the first: no gap is in their time */
-	bool measured; /* from is an event of its own */
-	uint64_t put_at;   /* when the event was recorded */
+	uint64_t upto;	   /* launched_ns when the event was recorded */
+	uint64_t put_at;   /* when that was */
 	uint64_t at_least; /* so long after that it was not done */
 	CUevent event;
 	CUevent from; /* where their time starts on the card; NULL: at the mark before, or unknown */
@@ -125,15 +125,6 @@ struct rf_along {
 #define RF_ALONG_ONE (1ull << 32)
 _Static_assert(sizeof(struct rf_along) == 64, "one line");
 
-/* Marks of several streams that work side by side, until there are enough to learn from. */
-struct rf_beside {
-	uint64_t ns, cost; /* what they took, and were thought to */
-	unsigned marks;
-	unsigned late;	/* so many were seen not to be done */
-	unsigned lanes; /* so many streams there were at most */
-	unsigned more;	/* so many marks more are waited for than two of each */
-};
-
 /* This process on one card. */
 struct rf_pace {
 	_Alignas(64) uint64_t inflight; /* what launches in flight are thought to take */
@@ -162,9 +153,11 @@ struct rf_pace {
 	uint64_t watch;	   /* and then not for so long */
 	uint32_t dice;
 	uint64_t ask_at; /* for a new gate, not before */
-	CUevent newest; /* of the mark that was done last; NULL: not known */
+	uint64_t launched_ns; /* what all launches there ever were are thought to take */
+	CUevent newest; /* of the mark that was done last; NULL: none was since newest_from, or that is 0 */
 	uint16_t newest_lane;
-	struct rf_beside beside;
+	uint64_t newest_from;
+	uint64_t newest_upto; /* launched_ns when that mark was put, or then */
 	unsigned head, n; /* marks in flight, oldest first */
 	struct rf_mark mark[RF_MARKS];
 };
@@ -431,8 +424,9 @@ static inline __attribute__((always_inline)) uint32_t rf_share_granted(const str
 }
 /* Most launches go along with one that was looked at (share.c), of this thread or another: programs hand a stream from one
  * to the other. All they do is here: no lock, and no instruction that locks, which would wait for whatever the program
- * wrote last. So if two launch in one stream at the same instant, or what was granted changes meanwhile, so little is
- * lost in the books or counted twice, or goes into the lane of another context's default stream, of the same card. */
+ * wrote last. So if two launch in one stream at the same instant, or what was granted changes meanwhile, up to what was
+ * granted is lost in the books or counted twice, or goes into the lane of another context's default stream, of the same
+ * card. */
 static inline __attribute__((always_inline)) bool rf_share_along(uint64_t key, CUstream stream)
 {
 	struct rf_along *a = rf_share_mine;

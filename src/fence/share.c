@@ -48,6 +48,7 @@
 #define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
+#define DEPTH_LEARN (4 * MS) /* what streams side by side take is not learned faster where there is less */
 #define DOUBT 100	   /* launches that are measured when work takes longer than it should, */
 #define WATCH (100 * MS)   /* not more often, and if that does not help, */
 #define WATCH_MOST (6400 * MS) /* less and less often */
@@ -83,6 +84,11 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t most(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static uint64_t part_of(uint64_t whole, uint64_t a, uint64_t b)
+{
+	return (uint64_t)((unsigned __int128)whole * a / b);
 }
 
 /* --- the desk --- */
@@ -184,13 +190,21 @@ static bool tells(const struct rf_fence *f, const struct rf_gate_card *g, uint32
 			       __atomic_load_n(&g->host, __ATOMIC_RELAXED) != f->place.seat + 1);
 }
 
+static void start_busy(struct rf_pace *p, uint64_t now)
+{
+	set_busy(p, now);
+	p->begun_at = p->done_at = now;
+	p->newest = NULL; /* from there to the next mark is not all work */
+	p->newest_from = now;
+	p->newest_upto = p->launched_ns;
+}
+
 static RF_RARE void begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 			  uint64_t cost, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 
-	set_busy(p, now);
-	p->begun_at = p->done_at = now;
+	start_busy(p, now);
 	publish(f, card, now + cost);
 	p->begun = tells(f, g, RF_TELL_BEGIN);
 }
@@ -225,7 +239,6 @@ static void end(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 	}
 	set_busy(p, 0);
 	p->inflight = 0;
-	p->newest = NULL; /* from there to the next mark is not all work */
 	publish(f, card, now);
 	if (tells(f, g, RF_TELL_END))
 		ring(f, p, now);
@@ -287,15 +300,13 @@ static unsigned lanes_working(const struct rf_fence *f, unsigned card)
 	return n;
 }
 
-/* What the launches of a mark took by what is known: took is from event to event, 0 if it cannot be told. If they
- * were not all queued by then, gaps of the host may be in it, and they took no longer than that. */
-static uint64_t time_of(const struct rf_mark *m, uint64_t took)
+/* How long work took that was thought to take so much: took is from event to event, 0 if it cannot be told. If not all
+ * was queued by then (sure), gaps of the host may be in it, and it took no longer than that. */
+static uint64_t time_of(const struct rf_mark *m, uint64_t thought, uint64_t took, bool sure)
 {
-	if (took && (m->pure || m->launches == 1))
-		return took;
-	if (took && took < most(m->cost, m->at_least))
-		return took;
-	return most(m->cost, m->at_least);
+	uint64_t most_ = most(thought, m->at_least);
+
+	return took && (sure || took < most_) ? took : most_;
 }
 
 /* A quarter of the way to the new value, so that a kind that takes now this now that is known by what it takes on
@@ -316,34 +327,26 @@ static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
 }
 
-static uint32_t dice(struct rf_pace *p)
-{
-	return p->dice = p->dice * 1664525 + 1013904223;
-}
-
-/* Where streams work side by side one mark has the time of all and the next ones next to none. Only what all together
- * took, each some times, tells something: so much more or less than was thought; more only if the card was not
- * waiting for the host, so that most were seen not to be done. It is the kind of now this mark, now that, that is
- * corrected. */
-static void learn_beside(struct rf_fence *f, struct rf_pace *p, const struct rf_mark *m,
+/* Where streams work side by side one mark has the time of all and the next ones next to none. But from one mark that is
+ * done to the next the card has done about what was launched between them, in whichever stream. Where marks are done in
+ * another order than they were put, one error makes up for the other: so each moves what its kind is thought to take in
+ * proportion to its own, the same way up and down; all that fits into the depth together by an eighth of what it was off.
+ * Longer than thought tells nothing if the card waited for the host. */
+static void learn_beside(struct rf_fence *f, const struct rf_pace *p, const struct rf_mark *m,
 			 uint64_t took)
 {
 	struct rf_cost *c = &f->cost[m->kind];
-	struct rf_beside *b = &p->beside;
-	uint64_t each = c->ns;
+	uint64_t thought = m->upto - least(m->upto, p->newest_upto), each = c->ns;
+	uint64_t depth = depth_of(&f->gate->card[f->lane[m->lane].card], p);
+	uint64_t whole = 8 * most(depth, DEPTH_LEARN);
 
-	b->ns += took;
-	b->cost += m->cost;
-	b->late += m->pure || m->at_least > 0;
-	/* And one that may have ended just now. */
-	b->lanes = (unsigned)most(b->lanes, lanes_working(f, f->lane[m->lane].card) + 1);
-	if (++b->marks < 2 * b->lanes + b->more || b->cost == 0 || each == 0)
+	if (each == 0)
 		return;
-	if (b->ns < b->cost || 2 * b->late > b->marks)
-		each = (uint64_t)((unsigned __int128)each * least(b->ns, 100 * b->cost) / b->cost);
-	each = least(most(each, c->ns / 2), 1000 * MS);
+	if (took < thought)
+		each -= least(part_of(each, thought - took, whole), each / 4);
+	else if (m->pure || m->at_least > 0)
+		each = least(each + part_of(each, took - thought, whole), 1000 * MS);
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
-	*b = (struct rf_beside){ .more = (dice(p) >> 16) % b->lanes };
 }
 
 /* --- lanes --- */
@@ -405,6 +408,7 @@ static void settle(struct rf_fence *f, struct rf_lane *l)
 	l->open.of_kind += of_kind;
 	l->open.cost += work;
 	p->inflight += work;
+	p->launched_ns += work;
 }
 
 static uint32_t thread_id(const struct rf_fence *f)
@@ -448,6 +452,7 @@ static void clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
 			RF_REAL(cuEventDestroy_v2)(l->event[i]);
 	memset(l, 0, sizeof(*l));
 	p->newest = NULL;
+	p->newest_from = 0;
 	set_working(f, l);
 }
 
@@ -603,6 +608,7 @@ static RF_RARE bool mark(struct rf_fence *f, struct rf_lane *l)
 	if (!l->open.from)
 		l->open.from = l->last;
 	l->open.lane = (uint16_t)(l - f->lane);
+	l->open.upto = p->launched_ns;
 	p->mark[(p->head + p->n++) % RF_MARKS] = l->open;
 	l->outstanding++;
 	l->last = e;
@@ -645,40 +651,46 @@ static void look_closer(struct rf_pace *p, struct rf_lane *l, uint64_t now)
 	p->watch_at = now + p->watch;
 }
 
-static void harvested(struct rf_fence *f, const struct rf_mark *m, uint64_t now)
+/* lanes worked when it was done. */
+static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lanes, uint64_t now)
 {
 	struct rf_lane *l = &f->lane[m->lane];
 	struct rf_pace *p = &f->pace[l->card];
-	uint64_t took, beyond = 0, ns;
-	bool beside, known;
+	uint64_t thought = m->cost, took, beyond = 0, ns;
+	bool beside, known, sure = m->pure || m->launches == 1;
 
 	tell_between(m->from, m->event, &took);
 	l->outstanding--;
 	set_working(f, l);
-	/* Others work too, or the last mark was another's. */
-	beside = p->newest && p->newest != m->from &&
-		 (p->newest_lane != m->lane || lanes_working(f, l->card) > 1);
+	beside = lanes > 1 || (p->newest && p->newest_lane != m->lane);
 	known = beside && tell_between(p->newest, m->event, &beyond);
 	/* At a first launch the driver loads code, while the card waits. */
 	if (f->cost[m->kind].ns == 0 && !m->pure)
 		took = most(took - least(took, m->launching), least(took, LITTLE));
-	if (!beside || (took && (m->measured || f->cost[m->kind].ns == 0))) {
-		ns = time_of(m, took);
+	if (!beside || (took && f->cost[m->kind].ns == 0)) {
+		ns = time_of(m, m->cost, beyond ? least(took, beyond) : took, sure);
 		if (ns != m->cost)
 			learn(f, m, ns);
 	} else if (known) {
 		learn_beside(f, p, m, beyond);
+	} else if (!p->newest && p->newest_from) {
+		ns = m->at_least ? m->put_at + m->at_least : now;
+		learn_beside(f, p, m, ns - least(ns, p->newest_from));
 	}
-	/* Streams side by side: each counts for what it took beyond the others. */
-	if (known)
-		took = most(1, took ? least(took, beyond) : beyond);
+	/* Each mark counts for what the card did since the last one, of whichever stream. */
+	if (known) {
+		thought = m->upto - least(m->upto, p->newest_upto);
+		took = most(1, beyond);
+		sure = m->pure;
+	}
 	if (!known || beyond) {
 		p->newest = m->event;
 		p->newest_lane = m->lane;
 	}
-	ns = time_of(m, took);
+	p->newest_upto = known ? most(p->newest_upto, m->upto) : m->upto;
+	ns = time_of(m, thought, took, sure);
 	p->probe_every = least(most(2 * p->probe_every, PROBE), PROBE_ALONE);
-	if (ns < m->cost / 2 || ns / 2 > m->cost)
+	if (ns < thought / 2 || ns / 2 > thought)
 		p->probe_every = PROBE;
 	done(f, m, l, ns, now);
 	if (m->pure)
@@ -730,7 +742,7 @@ static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned c
 {
 	struct rf_pace *p = &f->pace[card];
 	uint64_t late[RF_LANES / 64] = { 0 }; /* lanes whose oldest mark is not done */
-	unsigned n = p->n, kept = 0;
+	unsigned n = p->n, kept = 0, lanes = n ? lanes_working(f, card) : 0;
 	int mode = RELAXED;
 
 	relax(f, &mode);
@@ -742,7 +754,7 @@ static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned c
 		if (late[m.lane / 64] & bit) {
 			m.pure = true;
 		} else if (RF_REAL(cuEventQuery)(m.event) != CUDA_ERROR_NOT_READY) {
-			harvested(f, &m, now);
+			harvested(f, &m, lanes, now);
 			continue;
 		} else {
 			m.at_least = now - least(now, m.put_at);
@@ -756,11 +768,24 @@ static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned c
 		end(f, g, card, now);
 }
 
-static void mark_all(struct rf_fence *f, unsigned card)
+static bool mark_all(struct rf_fence *f, unsigned card)
 {
+	bool any = false;
+
 	FOR_WORKING(f, l)
 	if (l->card == card)
-		mark(f, l);
+		any = mark(f, l) || any;
+	return any;
+}
+
+/* What is in flight behind which there is a mark. */
+static uint64_t marked(const struct rf_pace *p)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < p->n; i++)
+		ns += p->mark[(p->head + i) % RF_MARKS].cost;
+	return ns;
 }
 
 /* --- waiting --- */
@@ -883,9 +908,9 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 		open = now < until;
 		if (until == RF_GATE_FREE)
 			break;
-		if (!open || p->n == 0)
-			mark_all(f, card);
 		harvest(f, g, card, now);
+		if (p->busy_from && (!open || marked(p) <= p->inflight / 4) && mark_all(f, card))
+			harvest(f, g, card, now);
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
 			publish(f, card, now);
 		if (open && (p->inflight == 0 || p->inflight + cost <= depth))
@@ -936,10 +961,8 @@ static void skip_pause(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 
 	presume_done(f, l, now);
 	p->gpu_ns += most(p->busy_from, p->done_at) - p->busy_from;
-	set_busy(p, now);
-	p->begun_at = p->done_at = now;
+	start_busy(p, now);
 	p->inflight = 0;
-	p->newest = NULL;
 	if (now > p->told_at + LAG)
 		publish(f, l->card, now);
 }
@@ -951,7 +974,12 @@ static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g
 {
 	unsigned card = next->card;
 	struct rf_pace *p = &f->pace[card];
+	uint64_t until;
 
+	FOR_WORKING(f, l)
+	settle(f, l); /* what went along in other lanes is work, too */
+	if (now <= p->done_at + p->inflight + GAP)
+		return;
 	if (is_only(f, next) && !p->orphan && __atomic_load_n(&g->tell, __ATOMIC_ACQUIRE) == 0) {
 		skip_pause(f, next, now);
 		return;
@@ -961,9 +989,11 @@ static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g
 		look_closer(p, next, now);
 	if (p->n > 0 || p->busy_from == 0)
 		return;
+	until = p->done_at + p->inflight;
 	FOR_WORKING(f, l)
 	if (l->card == card && l->open.launches)
 		presume_done(f, l, now);
+	p->done_at = least(p->done_at, until); /* whichever lane's came first */
 	end(f, g, card, now);
 }
 
@@ -980,7 +1010,7 @@ static RF_RARE bool is_due(struct rf_fence *f, const struct rf_lane *l, uint64_t
 		p->skip -= (uint32_t)cost;
 		return false;
 	}
-	dice(p);
+	p->dice = p->dice * 1664525 + 1013904223;
 	p->skip = p->dice >> 31 ? (p->dice & INT32_MAX) % SKIP : 0;
 	p->probe_at = now + PROBE;
 	if (depth_of(&f->gate->card[l->card], p) >= RF_DEPTH_ALONE)
@@ -998,7 +1028,6 @@ static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, bool alone,
 	if (l->outstanding > 0)
 		return;
 	l->open.from = alone && may_mark(f, l) ? record(l) : NULL;
-	l->open.measured = l->open.from != NULL;
 	if (!l->open.from)
 		l->last = NULL; /* from there to the next mark is not all work */
 }
@@ -1017,6 +1046,7 @@ static void count(struct rf_fence *f, struct rf_lane *l, uint64_t cost)
 	}
 	l->open.of_kind += l->open.kind == mine.kind;
 	p->inflight += cost;
+	p->launched_ns += cost;
 	p->launches++;
 	if (l->open.launches == 1)
 		set_working(f, l);
@@ -1036,6 +1066,7 @@ static void take_back(struct rf_fence *f, struct rf_lane *l)
 	l->open.launches--;
 	l->open.cost -= least(l->open.cost, cost);
 	p->inflight -= least(p->inflight, cost);
+	p->launched_ns -= least(p->launched_ns, cost);
 	if (l->open.launches == 0)
 		l->open = (struct rf_mark){ 0 };
 	set_working(f, l);
@@ -1217,19 +1248,19 @@ void rf_share_after(CUstream stream, bool launched)
 
 /* Its work had ended long before the thread came to wait for it, perhaps: then the wait tells nothing. Who launched
  * until just now did not come late, however long ago the first of these launches was. */
-static bool came_late(const struct rf_lane *l, uint64_t now)
+static bool came_late(uint64_t launched_at, uint64_t now)
 {
-	uint64_t before = mine.syncing - least(mine.syncing, l->launched_at);
+	uint64_t before = mine.syncing - least(mine.syncing, launched_at);
 
 	return before > GAP && now - mine.syncing < most(GAP, before / 2);
 }
 
-static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
+static void lane_done(struct rf_fence *f, struct rf_lane *l, bool late, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[l->card];
 	struct rf_mark open;
 	uint64_t began;
-	bool late = came_late(l, now), only = lanes_working(f, l->card) == 1;
+	bool only = lanes_working(f, l->card) == 1;
 
 	settle(f, l);
 	began = l->open.began;
@@ -1242,29 +1273,44 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
 	set_working(f, l);
 	if (open.launches == 0)
 		return;
-	/* If the thread waited for it, it was done just now; a launch alone tells its time. */
-	if (!late && open.launches == 1 && only && most(open.began, p->done_at) < now)
-		learn(f, &open, now - most(open.began, p->done_at));
+	/* If the thread waited for it, it was done just now; a launch alone tells its time, if all before it was done. */
+	if (!late && open.launches == 1 && only && p->done_at <= open.began && open.began < now)
+		learn(f, &open, now - open.began);
 	done(f, &open, l, late ? open.cost : 0, now);
 	if (!late)
 		p->done_at = now;
+}
+
+static bool waited_for(const struct rf_lane *l, CUcontext ctx, CUstream stream, uint32_t thread,
+		       bool all)
+{
+	return l->ctx == ctx && (all || (l->stream == stream && l->thread == thread));
 }
 
 /* stream NULL and all set: every lane of the context. */
 static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
 {
 	struct rf_fence *f = rf_joined();
-	uint64_t now = now_ns();
+	uint64_t now = now_ns(), launched_at = 0;
 	uint32_t cards = 0;
+	bool late;
 
 	pthread_mutex_lock(&f->pace_lock);
 	FOR_WORKING(f, l)
 	{
-		if (l->ctx == ctx && (all || (l->stream == stream && l->thread == thread))) {
+		if (waited_for(l, ctx, stream, thread, all)) {
 			cards |= 1u << l->card;
-			lane_done(f, l, now);
+			launched_at = most(launched_at, l->launched_at);
 		}
 	}
+	late = came_late(launched_at, now);
+	/* Of streams side by side the marks do not tell as exactly. */
+	for (unsigned card = 0; card < f->cards; card++)
+		if (cards & 1u << card && !late && lanes_working(f, card) > 1)
+			f->pace[card].done_at = now;
+	FOR_WORKING(f, l)
+	if (waited_for(l, ctx, stream, thread, all))
+		lane_done(f, l, late, now);
 	for (unsigned card = 0; card < f->cards; card++)
 		if (cards & 1u << card && f->pace[card].busy_from)
 			harvest(f, &f->gate->card[card], card, now);
