@@ -156,6 +156,7 @@ struct rf_pace {
 	uint64_t launched_ns; /* what all launches there ever were are thought to take */
 	CUevent newest; /* of the mark that was done last; NULL: none was since newest_from, or that is 0 */
 	uint16_t newest_lane;
+	uint64_t newest_done; /* done_at after it */
 	uint64_t newest_from;
 	uint64_t newest_upto; /* launched_ns when that mark was put, or then */
 	unsigned head, n; /* marks in flight, oldest first */

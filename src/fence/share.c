@@ -328,24 +328,27 @@ static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
 }
 
 /* Where streams work side by side one mark has the time of all and the next ones next to none. But from one mark that is
- * done to the next the card has done about what was launched between them, in whichever stream. Where marks are done in
- * another order than they were put, one error makes up for the other: so each moves what its kind is thought to take in
- * proportion to its own, the same way up and down; all that fits into the depth together by an eighth of what it was off.
- * Longer than thought tells nothing if the card waited for the host. */
+ * done to the next the card has done about what was launched between them, in whichever stream: that took so long. Where
+ * marks are done in another order than they were put, one error makes up for the other: so each moves what its kind is
+ * thought to take in proportion to its own, the same way up and down; all that fits into the depth together by an eighth of
+ * what it was off. But it took no longer than the mark itself, own, and of streams that share the card evenly no less than
+ * its part of that: else kinds that overtake each other would drift apart. */
 static void learn_beside(struct rf_fence *f, const struct rf_pace *p, const struct rf_mark *m,
-			 uint64_t took)
+			 uint64_t thought, uint64_t took, uint64_t own, unsigned lanes)
 {
 	struct rf_cost *c = &f->cost[m->kind];
-	uint64_t thought = m->upto - least(m->upto, p->newest_upto), each = c->ns;
-	uint64_t depth = depth_of(&f->gate->card[f->lane[m->lane].card], p);
-	uint64_t whole = 8 * most(depth, DEPTH_LEARN);
+	uint64_t whole = 8 * most(depth_of(&f->gate->card[f->lane[m->lane].card], p), DEPTH_LEARN);
+	uint64_t was = c->ns, each = was, n = most(m->of_kind, 1);
 
-	if (each == 0)
+	if (was == 0)
 		return;
-	if (took < thought)
+	if (took < thought) {
 		each -= least(part_of(each, thought - took, whole), each / 4);
-	else if (m->pure || m->at_least > 0)
-		each = least(each + part_of(each, took - thought, whole), 1000 * MS);
+		each = most(each, least(was, own / n / lanes));
+	} else {
+		each += part_of(each, took - thought, whole);
+		each = least(each, most(was, least(own / n, 1000 * MS)));
+	}
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
 }
 
@@ -451,8 +454,10 @@ static void clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
 		if (l->event[i])
 			RF_REAL(cuEventDestroy_v2)(l->event[i]);
 	memset(l, 0, sizeof(*l));
-	p->newest = NULL;
-	p->newest_from = 0;
+	if (p->newest && &f->lane[p->newest_lane] == l) {
+		p->newest = NULL;
+		p->newest_from = 0;
+	}
 	set_working(f, l);
 }
 
@@ -651,6 +656,22 @@ static void look_closer(struct rf_pace *p, struct rf_lane *l, uint64_t now)
 	p->watch_at = now + p->watch;
 }
 
+/* known: so much later than the newest mark. Else it is the first since newest_from, and was done between when it was last
+ * seen not to be and now. Longer than thought tells nothing if the card waited for the host. */
+static void judge_beside(struct rf_fence *f, const struct rf_pace *p, const struct rf_mark *m,
+			 bool known, uint64_t own, uint64_t beyond, unsigned lanes, uint64_t now)
+{
+	uint64_t thought = m->upto - least(m->upto, p->newest_upto);
+	uint64_t longest = known ? beyond : now - least(now, p->newest_from);
+	uint64_t until = m->put_at + m->at_least;
+	uint64_t shortest = known ? beyond : until - least(until, p->newest_from);
+
+	if (longest < thought)
+		learn_beside(f, p, m, thought, longest, own ? own : until - least(until, m->began), lanes);
+	else if (shortest > thought && (m->pure || m->at_least > 0))
+		learn_beside(f, p, m, thought, shortest, own ? own : now - m->began, lanes);
+}
+
 /* lanes worked when it was done. */
 static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lanes, uint64_t now)
 {
@@ -667,21 +688,20 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lane
 	/* At a first launch the driver loads code, while the card waits. */
 	if (f->cost[m->kind].ns == 0 && !m->pure)
 		took = most(took - least(took, m->launching), least(took, LITTLE));
-	if (!beside || (took && f->cost[m->kind].ns == 0)) {
+	/* Marks in two contexts may not be compared. */
+	if (!beside || (took && (f->cost[m->kind].ns == 0 ||
+				 (p->newest && !known && m->launches == 1)))) {
 		ns = time_of(m, m->cost, beyond ? least(took, beyond) : took, sure);
 		if (ns != m->cost)
 			learn(f, m, ns);
-	} else if (known) {
-		learn_beside(f, p, m, beyond);
-	} else if (!p->newest && p->newest_from) {
-		ns = m->at_least ? m->put_at + m->at_least : now;
-		learn_beside(f, p, m, ns - least(ns, p->newest_from));
+	} else if (known || (!p->newest && p->newest_from)) {
+		judge_beside(f, p, m, known, took, beyond, lanes, now);
 	}
 	/* Each mark counts for what the card did since the last one, of whichever stream. */
 	if (known) {
-		thought = m->upto - least(m->upto, p->newest_upto);
-		took = most(1, beyond);
-		sure = m->pure;
+		thought = most(thought, m->upto - least(m->upto, p->newest_upto));
+		sure = m->pure || (took && m->launches == 1);
+		took = most(1, took && m->launches == 1 ? least(took, beyond) : beyond);
 	}
 	if (!known || beyond) {
 		p->newest = m->event;
@@ -689,10 +709,14 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lane
 	}
 	p->newest_upto = known ? most(p->newest_upto, m->upto) : m->upto;
 	ns = time_of(m, thought, took, sure);
+	if (known) /* what was known to be done since then is in it */
+		ns -= least(ns, p->done_at - least(p->done_at, p->newest_done));
 	p->probe_every = least(most(2 * p->probe_every, PROBE), PROBE_ALONE);
 	if (ns < thought / 2 || ns / 2 > thought)
 		p->probe_every = PROBE;
 	done(f, m, l, ns, now);
+	if (p->newest == m->event)
+		p->newest_done = p->done_at;
 	if (m->pure)
 		p->probe_at = now + PROBE;
 	if (m->pure && !beside && ns > 2 * m->cost)
@@ -1291,11 +1315,12 @@ static bool waited_for(const struct rf_lane *l, CUcontext ctx, CUstream stream, 
 static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
 {
 	struct rf_fence *f = rf_joined();
-	uint64_t now = now_ns(), launched_at = 0;
+	uint64_t now, launched_at = 0;
 	uint32_t cards = 0;
 	bool late;
 
 	pthread_mutex_lock(&f->pace_lock);
+	now = now_ns();
 	FOR_WORKING(f, l)
 	{
 		if (waited_for(l, ctx, stream, thread, all)) {

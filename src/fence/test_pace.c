@@ -802,6 +802,100 @@ static void several_streams_find_out_that_a_kind_got_slower(void **state)
 	}
 }
 
+/* What is thought of a kind afterwards shows in how much of it goes into flight at once. */
+static double deepest_burst(struct kernel *k, CUstream stream)
+{
+	memset(&seen, 0, sizeof(seen));
+	for (int i = 0; i < 1000; i++)
+		launch_in(k, stream);
+	print_message("  thought to take %u of %u us, at most %.1f ms in flight\n",
+		      fence.cost[rf_share_place(k->key)].ns / 1000, (unsigned)(k->ns / US),
+		      (double)seen.deepest / (double)MS);
+	return (double)seen.deepest / (double)MS;
+}
+
+/* Short ones overtake long ones, or end while nobody looks. */
+static void kinds_in_streams_side_by_side_do_not_drift_apart(void **state)
+{
+	struct kernel a = { .key = 5, .ns = 2000 * US }, b = { .key = 900, .ns = 1050 * US };
+	uint64_t next = 0;
+
+	set_machine(500, true);
+	between = AT_ONCE;
+	join_another();
+	for (int i = 0; i < 1000; i++) {
+		launch_in(&a, nth_stream(0, 0));
+		launch_in(&b, nth_stream(1, 0));
+	}
+	MUST_BE(deepest_burst(&b, nth_stream(1, 0)), 0, 10);
+
+	a = (struct kernel){ .key = 5, .ns = 200 * US };
+	b = (struct kernel){ .key = 900, .ns = 1100 * US };
+	set_machine(500, true);
+	between = AT_ONCE;
+	join_another();
+	while (clock_now < 4000 * MS) {
+		if (clock_now >= next) {
+			launch_in(&b, nth_stream(1, 0));
+			next = clock_now + 3 * MS;
+		}
+		launch_in(&a, nth_stream(0, 0));
+	}
+	MUST_BE(deepest_burst(&b, nth_stream(1, 0)), 0, 20);
+
+	a = (struct kernel){ .key = 5, .ns = 2400 * US };
+	b = (struct kernel){ .key = 900, .ns = 1200 * US };
+	set_machine(500, true);
+	join_another();
+	for (int i = 0; i < 600; i++) {
+		launch_in(&a, nth_stream(0, 0));
+		launch_in(&b, nth_stream(1, 0));
+		rf_share_syncing();
+		until_all_is_done();
+		rf_share_synced_all(NULL);
+		pass(2 * MS);
+	}
+	MUST_BE(deepest_burst(&a, nth_stream(0, 0)), 0, 6);
+}
+
+static void wait_for(CUstream stream)
+{
+	rf_share_syncing();
+	run_card(UINT64_MAX - 1);
+	for (unsigned i = 0; i < QUEUES; i++)
+		if (queue[i].stream == stream && queue[i].free > clock_now)
+			advance_to(queue[i].free + 5 * US);
+	rf_share_synced(stream);
+}
+
+/* The short one is waited for first, and the long one's time is told nevertheless. */
+static void streams_that_are_waited_for_one_by_one_pay_for_the_longest(void **state)
+{
+	struct kernel a = { .key = 5 }, b = { .key = 900, .ns = 1100 * US };
+	uint64_t waited = 0;
+
+	set_machine(500, true);
+	between = AT_ONCE;
+	join_another();
+	for (int i = 0; i < 500; i++) {
+		uint64_t at = clock_now;
+
+		if (i == 100) {
+			start();
+			waited = 0;
+		}
+		a.ns = i & 1 ? 1100 * US : 50 * MS;
+		launch_in(&a, nth_stream(0, 0));
+		launch_in(&b, nth_stream(1, 0));
+		wait_for(nth_stream(1, 0));
+		wait_for(nth_stream(0, 0));
+		waited += clock_now - at;
+		pass(2 * MS);
+	}
+	report("one by one");
+	MUST_BE((double)(told() - from.told) / (double)waited, 0.97, 1.03);
+}
+
 /* --- the driver's own functions --- */
 
 static CUresult answer; /* the driver's, to all launches */
@@ -1170,6 +1264,8 @@ int main(void)
 		cmocka_unit_test(several_streams_that_join_again_and_again_keep_to_it_too),
 		cmocka_unit_test(several_streams_with_pauses_pay_for_their_work_alone),
 		cmocka_unit_test(several_streams_find_out_that_a_kind_got_slower),
+		cmocka_unit_test(kinds_in_streams_side_by_side_do_not_drift_apart),
+		cmocka_unit_test(streams_that_are_waited_for_one_by_one_pay_for_the_longest),
 		cmocka_unit_test(a_launch_reaches_the_driver_as_it_was_made),
 		cmocka_unit_test(launches_that_are_refused_are_soon_not_counted),
 		cmocka_unit_test(kinds_that_want_the_same_place_go_along_too),
