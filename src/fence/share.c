@@ -344,7 +344,7 @@ static void learn_beside(struct rf_fence *f, const struct rf_pace *p, const stru
 		return;
 	if (took < thought) {
 		each -= least(part_of(each, thought - took, whole), each / 4);
-		each = most(each, least(was, own / n / lanes));
+		each = most(each, least(was, own / n / most(lanes, 1)));
 	} else {
 		each += part_of(each, took - thought, whole);
 		each = least(each, most(was, least(own / n, 1000 * MS)));
