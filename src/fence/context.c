@@ -536,12 +536,12 @@ CUresult cuCtxSetLimit(int limit, size_t value)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
+	/* Per level of depth the driver keeps the state of the whole card aside; nobody says how
+	 * much that is, nor what newer limits take. */
+	if (f->any_cap && (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit > RF_CU_LIMIT_LAST))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!f->any_cap || !takes_memory(limit))
 		return RF_REAL(cuCtxSetLimit)(limit, value);
-	/* Per level of depth the driver keeps the state of the whole card aside; nobody says how
-	 * much that is. */
-	if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!enter(f))
 		return RF_REAL(cuCtxSetLimit)(limit, value);
 	c = current(f);

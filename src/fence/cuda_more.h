@@ -10,6 +10,7 @@ enum {
 	RF_CU_ARRAY3D_DEFERRED_MAPPING = 0x80,
 	RF_CU_MEM_LOCATION_TYPE_LAST = 4, /* HOST_NUMA_CURRENT; what comes behind is not known */
 	RF_CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
+	RF_CU_LIMIT_LAST = 9, /* CIG_SHMEM_FALLBACK_ENABLED */
 };
 
 /* CUgraphNodeParams: a type, padding, then a union of which the fence knows one part. */
@@ -49,6 +50,8 @@ CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle object, CUdevice de
 				CUdeviceptr ptr, size_t size, unsigned long long flags);
 CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory mem,
 						 const void *desc);
+CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+			   const void *edges, size_t n, struct rf_graph_node_params *params);
 CUresult cuGreenCtxCreate(rf_green_ctx *ctx, rf_resources desc, CUdevice dev, unsigned int flags);
 CUresult cuGreenCtxDestroy(rf_green_ctx ctx);
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary lib, const char *name);

@@ -705,3 +705,12 @@ CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *
 	return r == CUDA_SUCCESS ? RF_REAL(cuGraphAddNode_v2)(node, graph, deps, edges, n, params)
 				 : r;
 }
+
+CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+			   const void *edges, size_t n, struct rf_graph_node_params *params)
+{
+	CUresult r = check_node(params);
+
+	return r == CUDA_SUCCESS ? RF_REAL(cuGraphAddNode_v3)(node, graph, deps, edges, n, params)
+				 : r;
+}

@@ -262,22 +262,46 @@ static void translate(const char *symbol, void **pfn, int version, cuuint64_t fl
 		*pfn = rf_translate(symbol, version, per_thread, *pfn);
 }
 
-CUresult cuGetProcAddress(const char *symbol, void **pfn, int cuda_version, cuuint64_t flags)
+/* What a driver newer than this library has grown could take memory or time that is not counted: where something is
+ * limited, the driver is one of the newest version that is known. */
+static int known_version(int version)
 {
-	CUresult r = RF_REAL(cuGetProcAddress)(symbol, pfn, cuda_version, flags);
+	const struct rf_fence *f;
+
+	if (version <= RF_CUDA_NEWEST)
+		return version;
+	f = rf_join();
+	return f && !f->any_cap && !__atomic_load_n(&f->gate, __ATOMIC_ACQUIRE) ? version
+										: RF_CUDA_NEWEST;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+	CUresult r = RF_REAL(cuDriverGetVersion)(version);
 
 	if (r == CUDA_SUCCESS)
-		translate(symbol, pfn, cuda_version, flags);
+		*version = known_version(*version);
+	return r;
+}
+
+CUresult cuGetProcAddress(const char *symbol, void **pfn, int cuda_version, cuuint64_t flags)
+{
+	int version = known_version(cuda_version);
+	CUresult r = RF_REAL(cuGetProcAddress)(symbol, pfn, version, flags);
+
+	if (r == CUDA_SUCCESS)
+		translate(symbol, pfn, version, flags);
 	return r;
 }
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cuda_version, cuuint64_t flags,
 			     int *symbol_status)
 {
-	CUresult r = RF_REAL(cuGetProcAddress_v2)(symbol, pfn, cuda_version, flags, symbol_status);
+	int version = known_version(cuda_version);
+	CUresult r = RF_REAL(cuGetProcAddress_v2)(symbol, pfn, version, flags, symbol_status);
 
 	if (r == CUDA_SUCCESS)
-		translate(symbol, pfn, cuda_version, flags);
+		translate(symbol, pfn, version, flags);
 	return r;
 }
 

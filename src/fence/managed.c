@@ -96,15 +96,18 @@ static bool has_cap(struct rf_fence *f, CUdevice dev)
 	return rf_card_of(f, dev, &card) != CUDA_SUCCESS || f->card[card].cap != UINT64_MAX;
 }
 
+/* A place of a kind that is not known, such as a part of a card, may lie on a capped one. */
 static CUresult check(CUdeviceptr ptr, int type, int dev)
 {
 	struct rf_fence *f = rf_join();
+	bool card = type == CU_MEM_LOCATION_TYPE_DEVICE, known = type <= RF_CU_MEM_LOCATION_TYPE_LAST;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!f->any_cap || type != CU_MEM_LOCATION_TYPE_DEVICE || dev < 0)
+	if (!f->any_cap || (known && (!card || dev < 0)))
 		return CUDA_SUCCESS;
-	return has_cap(f, dev) && !is_charged(ptr) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+	return (!known || has_cap(f, dev)) && !is_charged(ptr) ? CUDA_ERROR_NOT_SUPPORTED
+								 : CUDA_SUCCESS;
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr ptr, size_t n, CUdevice dev, CUstream stream)

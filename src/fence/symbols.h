@@ -11,8 +11,13 @@
 #ifndef RF_FENCE_SYMBOLS_H
 #define RF_FENCE_SYMBOLS_H
 
+/* The newest CUDA of which every variant of every function is known here. Programs that ask for a newer one by
+ * cuGetProcAddress() get this one's. */
+#define RF_CUDA_NEWEST 13040
+
 #define RF_CUDA_SYMBOLS(HOOK, GATE, AID)                                                           \
 	HOOK(cuInit, "cuInit", 2000)                                                               \
+	HOOK(cuDriverGetVersion, "cuDriverGetVersion", 2020)                                       \
 	HOOK(cuGetProcAddress, "cuGetProcAddress", 11030)                                          \
 	HOOK(cuGetProcAddress_v2, "cuGetProcAddress", 12000)                                       \
 	HOOK(cuMemAlloc_v2, "cuMemAlloc", 3020)                                                    \
@@ -50,6 +55,7 @@
 	HOOK(cuCtxSetLimit, "cuCtxSetLimit", 3010)                                                 \
 	HOOK(cuGraphAddNode, "cuGraphAddNode", 12020)                                              \
 	HOOK(cuGraphAddNode_v2, "cuGraphAddNode", 12030)                                           \
+	HOOK(cuGraphAddNode_v3, "cuGraphAddNode", 13040)                                           \
 	HOOK(cuLaunchKernel, "cuLaunchKernel", 4000)                                               \
 	HOOK(cuLaunchKernel_ptsz, "cuLaunchKernel", 4000)                                          \
 	HOOK(cuLaunchKernelEx, "cuLaunchKernelEx", 11060)                                          \
@@ -183,6 +189,8 @@
 	GATE(cuLogicalEndpointCreate, "cuLogicalEndpointCreate", 13030)                            \
 	GATE(cuLogicalEndpointImport, "cuLogicalEndpointImport", 13030)                            \
 	GATE(cuLogicalEndpointExport, "cuLogicalEndpointExport", 13030)                            \
+	GATE(cuFabricCpyBatchAsync, "cuFabricCpyBatchAsync", 13050)                                \
+	GATE(cuFabricCpyBatchAsync_ptsz, "cuFabricCpyBatchAsync", 13050)                           \
 	GATE(cuStreamBeginCaptureToCig, "cuStreamBeginCaptureToCig", 13020)                        \
 	GATE(cuStreamBeginCaptureToCig_ptsz, "cuStreamBeginCaptureToCig", 13020)                   \
 	HOOK(cuStreamBeginRecaptureToGraph, "cuStreamBeginRecaptureToGraph", 13030)                \
@@ -303,6 +311,9 @@
 	GATE(nvmlDeviceGetAccountingStats_v2, "", 0)                                               \
 	GATE(nvmlDeviceGetEncoderSessions, "", 0)                                                  \
 	GATE(nvmlDeviceGetFBCSessions, "", 0)                                                      \
+	GATE(nvmlDeviceGetMemoryLimits_v1, "", 0)                                                  \
+	GATE(nvmlDeviceGetNvlinkNvlePrivateInfo_v1, "", 0)                                         \
+	GATE(nvmlEventSetGetContextData_v1, "", 0)                                                 \
 	AID(nvmlDeviceGetUUID)
 
 #define RF_SYM_ENUM(name, ...) RF_SYM_##name,

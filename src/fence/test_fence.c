@@ -241,6 +241,11 @@ static void closing_every_descriptor_does_not_lose_the_charge(void **state)
 	assert_int_equal(run("closed-fds", ""), 0);
 }
 
+static void a_newer_driver_than_the_library_knows_is_one_that_it_knows(void **state)
+{
+	assert_int_equal(run("newer-driver", ""), 0);
+}
+
 static void a_whole_card_is_not_held_back(void **state)
 {
 	static const struct rf_fence_card whole = { .uuid = FAKE_UUID_0 };
@@ -248,6 +253,7 @@ static void a_whole_card_is_not_held_back(void **state)
 	stop_agent();
 	start_agent(&whole, 1);
 	assert_int_equal(run("whole", ""), 0);
+	assert_int_equal(run("newer-driver-whole", ""), 0);
 	assert_int_equal(run("stranger", ""), 0);
 }
 
@@ -436,6 +442,7 @@ int main(void)
 		PROMISE(the_environment_changes_nothing),
 		PROMISE(a_forked_child_counts_for_itself),
 		PROMISE(closing_every_descriptor_does_not_lose_the_charge),
+		PROMISE(a_newer_driver_than_the_library_knows_is_one_that_it_knows),
 		PROMISE(a_whole_card_is_not_held_back),
 		PROMISE(eight_processes_of_eight_threads_never_pass_the_cap),
 		PROMISE(a_killed_process_leaves_no_charge),

@@ -17,7 +17,7 @@ static void run(const char *scenario, const char *arg)
 
 static void every_kind_of_node_stops_at_the_cap_and_ends_at_zero(void **state)
 {
-	static const char *const ways[] = { "node", "any-node", "any-node-v2", "child",
+	static const char *const ways[] = { "node", "any-node", "any-node-v2", "any-node-v3", "child",
 					    "captured" };
 
 	for (size_t i = 0; i < RF_COUNT(ways); i++) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define FAKE_DEVICES 2
+#define FAKE_VERSION 14010 /* newer than the library knows */
 #define FAKE_TOTAL ((uint64_t)4 << 30)
 #define FAKE_POOL_STEP ((uint64_t)32 << 20)
 #define FAKE_UUID_0 "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

@@ -151,7 +151,9 @@ CUresult cuInit(unsigned int flags)
 }
 CUresult cuDriverGetVersion(int *version)
 {
-	*version = 13000;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = FAKE_VERSION;
 	return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int *count_)
@@ -726,6 +728,18 @@ static CUresult hidden_alloc(CUdeviceptr *dptr, size_t bytes)
 	return plain(dptr, bytes);
 }
 
+/* Of a CUDA that the library does not know. */
+__attribute__((visibility("default"))) CUresult cuMemAlloc_v3(CUdeviceptr *dptr, size_t bytes);
+__attribute__((visibility("default"))) CUresult cuMemTake(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemAlloc_v3(CUdeviceptr *dptr, size_t bytes)
+{
+	return plain(dptr, bytes);
+}
+CUresult cuMemTake(CUdeviceptr *dptr, size_t bytes)
+{
+	return plain(dptr, bytes);
+}
+
 struct row {
 	const char *base;
 	int since;
@@ -741,7 +755,9 @@ static const struct row rows[] = {
 	{ "cuMemAllocAsync", 11020, false, (void *)cuMemAllocAsync, "cuMemAllocAsync" },
 	{ "cuMemAllocAsync", 11020, true, (void *)cuMemAllocAsync_ptsz, "cuMemAllocAsync_ptsz" },
 	{ "cuMemGetInfo", 3020, false, (void *)cuMemGetInfo_v2, "cuMemGetInfo_v2" },
-	{ "cuDriverGetVersion", 2020, false, (void *)cuDriverGetVersion, "cuDriverGetVersion" },
+	{ "cuDeviceGetCount", 2000, false, (void *)cuDeviceGetCount, "cuDeviceGetCount" },
+	{ "cuMemAlloc", FAKE_VERSION, false, (void *)cuMemAlloc_v3, "cuMemAlloc_v3" },
+	{ "cuMemTake", FAKE_VERSION, false, (void *)cuMemTake, "cuMemTake" },
 };
 
 const void *fake_pointer(const char *name)

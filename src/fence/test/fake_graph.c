@@ -138,6 +138,11 @@ CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *
 		return cuGraphAddMemAllocNode(node, graph, deps, n, &params->alloc);
 	return cuGraphAddEmptyNode(node, graph, deps, n);
 }
+CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+			   const void *edges, size_t n, struct rf_graph_node_params *params)
+{
+	return cuGraphAddNode_v2(node, graph, deps, edges, n, params);
+}
 CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
 			struct rf_graph_node_params *params)
 {

@@ -453,3 +453,8 @@ CUresult cuMemAdvise(CUdeviceptr ptr, size_t n, int advice, CUdevice dev)
 	prefetches++;
 	return CUDA_SUCCESS;
 }
+CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t n, int advice, CUmemLocation where)
+{
+	prefetches++;
+	return CUDA_SUCCESS;
+}

@@ -118,10 +118,10 @@ static void by_proc_address(const char *base, bool hidden)
 	for (size_t i = 0; i < ROWS; i++) {
 		if (strcmp(rows[i].base, base) != 0)
 			continue;
-		for (uint64_t flags = 0; flags < 3; flags++) {
+		for (uint64_t flags = 0; flags < 3 && rows[i].since <= RF_CUDA_NEWEST; flags++) {
 			one_proc(base, rows[i].since - 1, flags, hidden);
 			one_proc(base, rows[i].since, flags, hidden);
-			one_proc(base, 13030, flags, hidden);
+			one_proc(base, RF_CUDA_NEWEST, flags, hidden);
 		}
 	}
 }
@@ -133,7 +133,7 @@ static void *look_up_all(void *unused)
 	for (size_t i = 0; i < ALL; i++) {
 		(void)dlsym(driver_of(all[i]), all[i]);
 		if (strncmp(all[i], "cu", 2) == 0)
-			((proc_v1 *)dlsym(cuda, "cuGetProcAddress"))(all[i], &p, 13030, 0);
+			((proc_v1 *)dlsym(cuda, "cuGetProcAddress"))(all[i], &p, RF_CUDA_NEWEST, 0);
 	}
 	return NULL;
 }
@@ -174,7 +174,7 @@ int main(void)
 			by_proc_address(rows[i].base[0] ? rows[i].base : rows[i].name, hidden);
 		for (size_t i = 0; i < ALL; i++) /* by full name, and those that are forwarded */
 			if (strncmp(all[i], "cu", 2) == 0)
-				one_proc(all[i], 13030, 0, hidden);
+				one_proc(all[i], RF_CUDA_NEWEST, 0, hidden);
 	}
 	if (rf_next_other() != 0 || dlsym(RTLD_NEXT, "rf_no_such_name") || !dlerror())
 		WRONG("dlsym of RTLD_NEXT finds what is not there");

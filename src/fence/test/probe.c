@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fence/cuda_more.h"
+#include "fence/symbols.h"
 #include "fence/test/fake.h"
 #include "gpu/nvml_abi.h"
 
@@ -313,7 +314,7 @@ static void lookups(const char *unused)
 	CHECK(dlsym(RTLD_NEXT, "cuMemAlloc_v2") == any);
 	CHECK(dlvsym(lib, "cuMemAlloc_v2", "NO_SUCH_VERSION") == NULL ||
 	      dlvsym(lib, "cuMemAlloc_v2", "NO_SUCH_VERSION") == any);
-	CHECK(dlsym(lib, "cuDriverGetVersion") == fake_pointer("cuDriverGetVersion"));
+	CHECK(dlsym(lib, "cuDeviceGetCount") == fake_pointer("cuDeviceGetCount"));
 	CHECK(dlsym(lib, "cuNoSuchFunction") == NULL && dlerror() != NULL);
 	CHECK(dlsym(lib, "cuMemMapArrayAsync") == NULL &&
 	      dlerror() != NULL); /* not in this driver */
@@ -346,12 +347,34 @@ static void proc_address(const char *unused)
 	CHECK(proc("cuMemAllocAsync", 12000, ptsz) == (void *)cuMemAllocAsync_ptsz);
 	CHECK(proc("cuGetProcAddress", 11030, 0) == (void *)cuGetProcAddress);
 	CHECK(proc("cuGetProcAddress", 13000, 0) == (void *)cuGetProcAddress_v2);
-	CHECK(proc("cuDriverGetVersion", 13000, 0) == fake_pointer("cuDriverGetVersion"));
+	CHECK(proc("cuDeviceGetCount", 13000, 0) == fake_pointer("cuDeviceGetCount"));
 	CHECK(cuGetProcAddress_v2("cuNone", &p, 13000, 0, &status) == CUDA_ERROR_NOT_FOUND);
 	CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 	fake_unexported(true);
 	CHECK(proc("cuMemAlloc", 12000, 0) == (void *)cuMemAlloc_v2);
 	CHECK(proc("cuMemAlloc", 12000, ptsz) == (void *)cuMemAlloc_v2);
+}
+
+static void newer_driver(const char *unused)
+{
+	int version = 0, status;
+	void *p;
+
+	CHECK(cuDriverGetVersion(&version) == CUDA_SUCCESS && version == RF_CUDA_NEWEST);
+	CHECK(proc("cuMemAlloc", FAKE_VERSION, 0) == (void *)cuMemAlloc_v2);
+	CHECK(cuGetProcAddress("cuMemTake", &p, FAKE_VERSION, 0) == CUDA_ERROR_NOT_FOUND);
+	CHECK(cuGetProcAddress_v2("cuMemTake", &p, FAKE_VERSION, 0, &status) == CUDA_ERROR_NOT_FOUND);
+	CHECK(p == NULL && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+	CHECK(cuDriverGetVersion(NULL) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void newer_driver_whole(const char *unused)
+{
+	int version = 0;
+
+	CHECK(cuDriverGetVersion(&version) == CUDA_SUCCESS && version == FAKE_VERSION);
+	CHECK(proc("cuMemAlloc", FAKE_VERSION, 0) == fake_pointer("cuMemAlloc_v3"));
+	CHECK(proc("cuMemTake", FAKE_VERSION, 0) == fake_pointer("cuMemTake"));
 }
 
 /* --- processes --- */
@@ -501,6 +524,8 @@ static const struct {
 	{ "stranger", stranger_card },
 	{ "lookups", lookups },
 	{ "proc-address", proc_address },
+	{ "newer-driver", newer_driver },
+	{ "newer-driver-whole", newer_driver_whole },
 	{ "fork", forked },
 	{ "closed-fds", closed_fds },
 	{ "hold", hold },

@@ -67,6 +67,11 @@ static CUgraph by_way(const char *way, uint64_t bytes)
 		CHECK(cuGraphAddMemFreeNode(&node, graph, NULL, 0, any.alloc.dptr) == CUDA_SUCCESS);
 		return graph;
 	}
+	if (strcmp(way, "any-node-v3") == 0) {
+		CHECK(cuGraphAddNode_v3(&node, graph, NULL, NULL, 0, &any) == CUDA_SUCCESS);
+		CHECK(cuGraphAddMemFreeNode(&node, graph, NULL, 0, any.alloc.dptr) == CUDA_SUCCESS);
+		return graph;
+	}
 	if (strcmp(way, "child") == 0) {
 		CHECK(cuGraphAddChildGraphNode(&node, graph, NULL, 0, graph_of(bytes, 1)) ==
 		      CUDA_SUCCESS);

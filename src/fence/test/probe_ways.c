@@ -334,6 +334,7 @@ static void external(void)
 static void managed(void)
 {
 	CUmemLocation card = { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, host = { 2, 0 };
+	CUmemLocation part = { 6, 0 }; /* of a card: CUDA 13.4 */
 	static char mine[4096];
 	CUdeviceptr p, list[2], own = (uintptr_t)mine;
 	size_t sizes[2] = { 4096, 4096 }, from = 0;
@@ -352,7 +353,9 @@ static void managed(void)
 	CHECK(fake_prefetches() == 4);
 	CHECK(cuMemPrefetchAsync(own, 4096, 0, NULL) == CUDA_ERROR_NOT_SUPPORTED);
 	CHECK(cuMemPrefetchAsync_v2(own, 4096, card, 0, NULL) == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(cuMemPrefetchAsync_v2(own, 4096, part, 0, NULL) == CUDA_ERROR_NOT_SUPPORTED);
 	CHECK(cuMemAdvise(own, 4096, 3, 0) == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(cuMemAdvise_v2(own, 4096, 3, part) == CUDA_ERROR_NOT_SUPPORTED);
 	list[0] = p;
 	list[1] = own;
 	CHECK(cuMemPrefetchBatchAsync(list, sizes, 2, &card, &from, 1, 5, NULL) ==
@@ -360,7 +363,8 @@ static void managed(void)
 	CHECK(fake_prefetches() == 4);
 	OK(cuMemPrefetchBatchAsync(list, sizes, 1, &card, &from, 1, 5, NULL));
 	OK(cuMemAdvise(own, 4096, 1, 0)); /* mostly read: moves nothing */
-	CHECK(fake_prefetches() == 6);
+	OK(cuMemPrefetchAsync_v2(p, MIB, part, 0, NULL)); /* charged, wherever it is */
+	CHECK(fake_prefetches() == 7);
 	OK(cuMemFree_v2(p));
 	CHECK(booked() == 0 && booked_on(1) == 0);
 	OK(cuMemAllocManaged(&p, 100 * MIB, CU_MEM_ATTACH_GLOBAL));
@@ -456,6 +460,7 @@ static void limits(void)
 	OK(cuCtxSetLimit(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 4096));
 	CHECK(holds(CONTEXT + 48 * MIB));
 	OK(cuCtxSetLimit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 4096));
+	CHECK(cuCtxSetLimit(10, 4096) == CUDA_ERROR_NOT_SUPPORTED); /* memory for each block */
 	OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024 + 1)); /* the driver makes 1040 of it */
 	CHECK(holds(CONTEXT + 42 * MIB + 16 * 2048));
 	OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024));
