@@ -85,6 +85,7 @@ struct rf_member {
 	/* what its processes say */
 	bool wants;	     /* a thread waits at the gate */
 	bool busy;	     /* work is in flight */
+	bool working;	     /* the same, or it did not say for long that there is none */
 	bool newcomer;	     /* neither of them when we looked last */
 	bool dallied;	     /* it waits, but did not come in when it could: wants does not count that */
 	int64_t loiters;     /* since when it waits without work; 0: it does not */
@@ -127,6 +128,7 @@ struct rf_card_state {
 	int64_t last;	    /* up to when time is charged */
 	int64_t halved;
 	int64_t settled; /* the virtual time newcomers start at */
+	int64_t unused;	 /* time nobody was charged for, that some may tell late */
 };
 
 /* Reads the desks, charges the time since the last call, decides whose turn it is and writes the

@@ -209,6 +209,17 @@ static RF_RARE void begin(struct rf_fence *f, const struct rf_gate_card *g, unsi
 	p->begun = tells(f, g, RF_TELL_BEGIN);
 }
 
+/* Who works says so now and then. If its gate stands as for one without work, the arbiter took it for one. */
+static RF_RARE void go_on(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
+			  uint64_t cost, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+	bool stands = __atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_STANDING;
+
+	publish(f, card, now + cost);
+	p->begun = stands && tells(f, g, RF_TELL_BEGIN);
+}
+
 /* Without an arbiter the processes that use the card divide the fence's share among themselves. */
 static uint64_t own_share(const struct rf_fence *f, const struct rf_gate_card *g, unsigned card)
 {
@@ -1201,6 +1212,8 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_
 		open_mark(f, l, mine.probe || cost >= mark_at(depth_of(g, p)), now);
 	if (RF_RARELY(p->busy_from == 0))
 		begin(f, g, l->card, cost, now);
+	else if (RF_RARELY(now > p->told_at + LAG))
+		go_on(f, g, l->card, cost, now);
 	count(f, l, cost);
 	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
 		    l->open.cost >= mark_at(depth_of(g, p));
@@ -1336,9 +1349,14 @@ static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
 	FOR_WORKING(f, l)
 	if (waited_for(l, ctx, stream, thread, all))
 		lane_done(f, l, late, now);
-	for (unsigned card = 0; card < f->cards; card++)
-		if (cards & 1u << card && f->pace[card].busy_from)
+	for (unsigned card = 0; card < f->cards; card++) {
+		struct rf_pace *p = &f->pace[card];
+
+		if (cards & 1u << card && p->busy_from)
 			harvest(f, &f->gate->card[card], card, now);
+		if (p->busy_from && now > p->told_at + LAG)
+			publish(f, card, now);
+	}
 	pthread_mutex_unlock(&f->pace_lock);
 }
 

@@ -163,8 +163,8 @@ static bool dallies(struct rf_member *m, bool waits, int64_t now)
 /* More than the clock says cannot be. Less is a guess taken back: half of what was charged for it at
  * most, or one could have the card for nothing by taking everything back. What has ended never gets less:
  * whoever says so is not believed at all. */
-static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, bool late,
-		       int64_t passed, int64_t floor)
+static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, bool worked,
+		       int64_t overdue, int64_t passed, int64_t floor)
 {
 	int64_t told = (int64_t)(sum - (uint64_t)m->seen_ns), used;
 
@@ -176,12 +176,12 @@ static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, boo
 		told += cut;
 		m->cut -= cut;
 	}
-	/* Time that was guessed too low while it worked may be charged later (late). */
+	/* What was guessed to be done, and was not (overdue), may be charged later. */
 	used = most(-m->lent / 2, least(told, passed + m->missed));
 	if ((int64_t)(finished - (uint64_t)m->finished_ns) < 0)
 		used = passed;
-	m->cut = late ? least(m->cut + most(told - used, 0), LATER) : 0;
-	m->missed = late ? most(0, least(m->missed + passed - used, LATER)) : 0;
+	m->cut = worked ? least(m->cut + most(told - used, 0), LATER) : 0;
+	m->missed = worked ? most(0, least(m->missed + least(passed - most(used, floor), overdue), LATER)) : 0;
 	/* The rent is not lent: taking back starts above it. */
 	m->lent = most(0, least(m->lent + least(used, most(0, used - floor)),
 				(int64_t)(sum - finished)));
@@ -191,21 +191,20 @@ static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, boo
 	return used;
 }
 
-/* The least that is charged, whatever is said. For a lease, since nobody else could have the card: half of the
- * time if there was something to do at both ends of it, all if it waits at the open gate and does not come in.
- * While others want the card (kept), half as well for a holder that says it has just come, and for one that
- * says it is done half of what it said it would take: or one could be busy at every other look. At a gate that
- * is shut nothing begins: who has work before and after had it all the time. */
+/* The least that is charged, whatever is said. For a lease that kept the card from others who want it: half of the
+ * time if there is something to do, all if it waits at the open gate and does not come in, and for one that says it
+ * is done half of what it said it would take: or one could be busy at every other look. At a gate that is shut
+ * nothing begins: who has work before and after had it all the time. */
 static int64_t rent(const struct rf_member *m, bool kept, bool was_busy, bool waits, int64_t said,
 		    int64_t passed, int64_t now)
 {
 	if (was_busy && m->busy && m->gate->open_until <= (uint64_t)(now - passed))
 		return most(0, least(now, m->until) - (now - passed));
-	if (!had_lease(m, now, passed) || (m->newcomer && !kept))
+	if (!kept || !had_lease(m, now, passed))
 		return 0;
 	if (m->busy || waits)
 		return waits && !m->busy && m->dallied ? passed : passed / 2;
-	return kept && !m->newcomer ? least(passed, most(said, OVERDUE)) / 2 : 0;
+	return m->newcomer ? 0 : least(passed, most(said, OVERDUE)) / 2;
 }
 
 /* How long it keeps the card once it has launched: seldom seen at its beginning, so at least as long as one of
@@ -232,12 +231,12 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
 	uint64_t sum = 0, finished = 0;
 	uint32_t launches = 0;
-	int64_t used, floor, from = now, came = 0, said = m->until - (now - passed);
-	bool was_busy = m->busy, waits = false;
+	int64_t used, floor, from = now, came = 0, overdue = 0, said = m->until - (now - passed);
+	bool was_busy = m->busy, had_work = m->working, waits = false;
 	unsigned asked = 0, first;
 
 	m->newcomer = !wants_card(m);
-	m->busy = false;
+	m->busy = m->working = false;
 	m->until = 0;
 	top = top < RF_LEDGER_SEATS ? top : RF_LEDGER_SEATS;
 	first = top ? (unsigned)((uint64_t)now / RF_US % top) : 0; /* so that all have their chance */
@@ -252,6 +251,10 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int
 		finished += s.gpu_ns;
 		launches += s.launches;
 		busy = s.busy_from && now < (int64_t)s.busy_until + OVERDUE;
+		if (s.busy_from) {
+			m->working = true;
+			overdue = most(overdue, least(passed, now - (int64_t)s.busy_until));
+		}
 		if (top > 1 && !m->spatial)
 			rf_siblings_see(&m->among, seat, &s, seat_ns(&s, (uint64_t)now), busy, now,
 					passed);
@@ -271,8 +274,9 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int
 	if (!was_busy && (m->busy || came))
 		began(m, m->busy ? from : least(came, now));
 	note_batch(m, finished, launches, now);
-	floor = alone ? 0 : rent(m, kept, was_busy, waits, said, passed, now);
-	used = believe(m, sum, finished, was_busy || m->busy || alone, passed, floor);
+	floor = rent(m, kept, was_busy, waits, said, passed, now);
+	used = believe(m, sum, finished, had_work || m->working || alone, alone ? passed : overdue,
+		       passed, floor);
 	m->dallied = dallies(m, waits, now);
 	m->wants = waits && !m->dallied;
 	return floor > 0 ? most(used, floor) : used;
@@ -280,12 +284,17 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int
 
 /* --- charging --- */
 
-/* Together they are charged no more than the time that passed. Whoever left a moment ago is charged
- * only for what the others did not use: its last work is done in the holder's time, and the other
- * way round at the next handover. */
-static void divide(const struct rf_card_state *c, int64_t passed, int64_t used[RF_MEMBERS])
+/* Together they are charged no more than the time that passed, and what is told late no more than what nobody was
+ * charged for before. Whoever left a moment ago is charged only for what the others did not use: its last work is done
+ * in the holder's time, and the other way round at the next handover. */
+static void divide(struct rf_card_state *c, int64_t passed, int64_t used[RF_MEMBERS])
 {
-	int64_t left = passed, sum = 0;
+	int64_t left = passed, sum = 0, late[RF_MEMBERS];
+
+	for (unsigned i = 0; i < c->n; i++) {
+		late[i] = most(0, used[i] - passed);
+		used[i] -= late[i];
+	}
 
 	for (unsigned i = 0; i < c->n; i++)
 		sum += c->member[i] != c->left ? most(0, used[i]) : 0;
@@ -298,6 +307,15 @@ static void divide(const struct rf_card_state *c, int64_t passed, int64_t used[R
 	for (unsigned i = 0; i < c->n; i++)
 		if (c->member[i] == c->left)
 			used[i] = least(used[i], most(left, 0));
+	c->unused = least(c->unused + passed, LATER);
+	for (unsigned i = 0; i < c->n; i++) {
+		c->unused = most(0, c->unused - most(0, used[i]));
+		late[i] = least(late[i], c->unused);
+	}
+	for (unsigned i = 0; i < c->n; i++) {
+		used[i] += late[i];
+		c->unused -= late[i];
+	}
 }
 
 /* Who has been waiting may save up more than who did not want the card. */
@@ -712,7 +730,7 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 					   now + RF_MS / 4);
 	if (!h && c->held_until)
 		next = least(next, c->held_until);
-	if (h && !(h->gate->tell & RF_TELL_END))
+	if (h && wants_card(h) && !(h->gate->tell & RF_TELL_END))
 		next = least(next, h->tell_at);
 	if (h)
 		next = least(next, rf_siblings_when(&h->among, now));
