@@ -97,6 +97,8 @@ struct rf_member {
 	int64_t missed;	     /* passed while it worked, and not charged */
 	bool ended;	     /* some ended since the last look */
 	int64_t until;	     /* when what is in flight will be done, by guess */
+	int64_t slowed;	     /* so much later than was said, as the card works for others, too */
+	uint32_t seqs;	     /* of all seats: whether anything was said since */
 	int64_t idle_at;     /* since when it is not busy */
 	/* what it was given */
 	int64_t budget;	  /* time it may still use; grows with its share */

@@ -225,17 +225,20 @@ static void note_batch(struct rf_member *m, uint64_t finished, uint32_t launches
 }
 
 /* Returns the time used since the last look. kept: it held the card since then, and others wanted it. alone: what it tells
- * late takes nothing from anybody. */
-static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int64_t passed)
+ * late takes nothing from anybody. beside: so long the card worked for others that were there, if it shares itself evenly:
+ * what was in flight is done so much later than its process thought when it said so. */
+static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t beside, int64_t now,
+		    int64_t passed)
 {
 	uint32_t top = __atomic_load_n(&m->desk->top, __ATOMIC_ACQUIRE);
 	uint64_t sum = 0, finished = 0;
-	uint32_t launches = 0;
+	uint32_t launches = 0, seqs = 0;
 	int64_t used, floor, from = now, came = 0, overdue = 0, said = m->until - (now - passed);
 	bool was_busy = m->busy, had_work = m->working, waits = false;
 	unsigned asked = 0, first;
 
 	m->newcomer = !wants_card(m);
+	m->slowed = was_busy ? least(m->slowed + beside, PATIENCE) : 0;
 	m->busy = m->working = false;
 	m->until = 0;
 	top = top < RF_LEDGER_SEATS ? top : RF_LEDGER_SEATS;
@@ -247,9 +250,11 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int
 
 		rf_desk_read(&m->desk->seat[m->card][seat], &s);
 		bound(&s, (uint64_t)now);
+		s.busy_until += s.busy_from ? (uint64_t)m->slowed : 0;
 		sum += seat_ns(&s, (uint64_t)now);
 		finished += s.gpu_ns;
 		launches += s.launches;
+		seqs += s.seq;
 		busy = s.busy_from && now < (int64_t)s.busy_until + OVERDUE;
 		if (s.busy_from) {
 			m->working = true;
@@ -270,6 +275,9 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t now, int
 	}
 	if (was_busy && !m->busy)
 		m->idle_at = now;
+	if (seqs != m->seqs)
+		m->slowed = 0; /* it knows by now */
+	m->seqs = seqs;
 	/* What is short may have come and gone since the last look. */
 	if (!was_busy && (m->busy || came))
 		began(m, m->busy ? from : least(came, now));
@@ -327,16 +335,25 @@ static int64_t save(const struct rf_member *m, int64_t budget)
 	return least(budget, most(most_, m->budget));
 }
 
+/* It has work in flight, or is just about to. */
+static bool has_work(const struct rf_card_state *c, const struct rf_member *m)
+{
+	return !m->spatial && (m->busy || (m == c->holder && m->wants));
+}
+
 static void charge(struct rf_card_state *c, int64_t now)
 {
 	int64_t passed = now - c->last;
 	int64_t used[RF_MEMBERS];
 
 	bool crowded = c->holder && others_want(c, c->holder), alone = is_alone(c);
+	unsigned busy = 0;
 
 	for (unsigned i = 0; i < c->n; i++)
-		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, alone, now,
-			       passed);
+		busy += has_work(c, c->member[i]);
+	for (unsigned i = 0; i < c->n; i++)
+		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, alone,
+			       busy > 1 ? passed - passed / busy : 0, now, passed);
 	if (!alone)
 		divide(c, passed, used);
 	for (unsigned i = 0; i < c->n; i++) {
@@ -738,8 +755,8 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 		next = least(next, most(h->until, now) + STALE);
 	if (h && !wants_card(h))
 		next = least(next, h->idle_at + grace(c));
-	else if (h && others_want(c, h))
-		next = least(next, lease_end(h));
+	else if (h && others_want(c, h)) /* who is still first then keeps it for a while */
+		next = least(next, now < lease_end(h) ? lease_end(h) : now + RF_MS);
 	return next == INT64_MAX ? next : most(next, now + 20 * RF_US);
 }
 
