@@ -140,7 +140,8 @@ struct rf_pace {
 	uint32_t skip; /* when a launch is to be measured, it is the one after so much work */
 	uint64_t probe_at;    /* when that is */
 	uint64_t begun_at;    /* what busy_from was last */
-	uint64_t told_at;     /* when it was published last */
+	uint64_t told_at;     /* when it was published last, */
+	uint64_t told_until;  /* and until when there would be work */
 	uint64_t progress_at; /* when work was last seen to end */
 	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */
 	uint64_t held_ns;

@@ -45,6 +45,7 @@
 #define ASK_PAUSE (30 * MS) /* and is not done more often */
 #define TELL (30 * MS)	   /* who waits rings again, to find out whether anybody hears */
 #define UNHEARD (10 * MS)  /* at a standing gate nobody stays longer unheard */
+#define OVERDUE (200 * US) /* who waited so much longer than it should have wonders why */
 #define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
@@ -125,7 +126,8 @@ static void sit_down(struct rf_fence *f, unsigned card)
 	__atomic_store_n(&s->held_before, p->held_before, __ATOMIC_RELAXED);
 }
 
-static void publish(struct rf_fence *f, unsigned card, uint64_t now)
+/* cost: of what is about to be launched. */
+static void publish_with(struct rf_fence *f, unsigned card, uint64_t cost, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
 	struct rf_desk_seat *s = &f->desk->seat[card][f->place.seat];
@@ -133,17 +135,21 @@ static void publish(struct rf_fence *f, unsigned card, uint64_t now)
 	if (p->sat != f->place.seat + 1) /* the process lost its seat and has another now */
 		sit_down(f, card);
 	p->told_at = now;
+	p->told_until = p->busy_from ? most(now, p->done_at + p->inflight) + cost : p->begun_at;
 	__atomic_store_n(&s->seq, s->seq | 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&s->waiting, p->waiting, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->busy_from, p->busy_from, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->busy_until,
-			 p->busy_from ? most(now, p->done_at + p->inflight) : p->begun_at,
-			 __ATOMIC_RELAXED);
+	__atomic_store_n(&s->busy_until, p->told_until, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->gpu_ns, p->gpu_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->held_ns, p->held_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->launches, p->launches, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->seq, (s->seq | 1) + 1, __ATOMIC_RELEASE);
+}
+
+static void publish(struct rf_fence *f, unsigned card, uint64_t now)
+{
+	publish_with(f, card, 0, now);
 }
 
 /* Whether the arbiter still hears. */
@@ -205,19 +211,34 @@ static RF_RARE void begin(struct rf_fence *f, const struct rf_gate_card *g, unsi
 	struct rf_pace *p = &f->pace[card];
 
 	start_busy(p, now);
-	publish(f, card, now + cost);
+	publish_with(f, card, cost, now);
 	p->begun = tells(f, g, RF_TELL_BEGIN);
 }
 
-/* Who works says so now and then. If its gate stands as for one without work, the arbiter took it for one. */
+/* Its gate stands as for one without work, so the arbiter takes it for one; and has heard all that it was told. */
+static bool is_overlooked(const struct rf_fence *f, const struct rf_gate_card *g,
+			  const struct rf_pace *p)
+{
+	return __atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_STANDING &&
+	       (int32_t)(__atomic_load_n(&f->gate->heard, __ATOMIC_RELAXED) - p->rang) >= 0 &&
+	       tells(f, g, RF_TELL_BEGIN);
+}
+
+/* Who works says so now and then, as soon as it will for clearly longer than it said, and if it is overlooked. */
+static inline bool is_news(const struct rf_fence *f, const struct rf_gate_card *g,
+			   const struct rf_pace *p, uint64_t cost, uint64_t now)
+{
+	return now > p->told_at + LAG || p->done_at + p->inflight + cost > p->told_until + LAG ||
+	       is_overlooked(f, g, p);
+}
+
 static RF_RARE void go_on(struct rf_fence *f, const struct rf_gate_card *g, unsigned card,
 			  uint64_t cost, uint64_t now)
 {
 	struct rf_pace *p = &f->pace[card];
-	bool stands = __atomic_load_n(&g->open_until, __ATOMIC_RELAXED) == RF_GATE_STANDING;
 
-	publish(f, card, now + cost);
-	p->begun = stands && tells(f, g, RF_TELL_BEGIN);
+	p->begun = is_overlooked(f, g, p);
+	publish_with(f, card, cost, now);
 }
 
 /* Without an arbiter the processes that use the card divide the fence's share among themselves. */
@@ -667,20 +688,34 @@ static void look_closer(struct rf_pace *p, struct rf_lane *l, uint64_t now)
 	p->watch_at = now + p->watch;
 }
 
+/* What all was thought to take that was launched between the newest mark and this one. Who was launched before its kind was
+ * known is taken for what is known now. */
+static uint64_t since_newest(const struct rf_fence *f, const struct rf_pace *p,
+			     const struct rf_mark *m)
+{
+	uint64_t thought = m->upto - least(m->upto, p->newest_upto);
+
+	if (m->dearest == UNKNOWN && m->launches == m->of_kind)
+		thought += m->launches * cost_of(f, m->kind) - least(thought, m->cost);
+	return thought;
+}
+
 /* known: so much later than the newest mark. Else it is the first since newest_from, and was done between when it was last
  * seen not to be and now. Longer than thought tells nothing if the card waited for the host. */
 static void judge_beside(struct rf_fence *f, const struct rf_pace *p, const struct rf_mark *m,
 			 bool known, uint64_t own, uint64_t beyond, unsigned lanes, uint64_t now)
 {
-	uint64_t thought = m->upto - least(m->upto, p->newest_upto);
+	uint64_t thought = since_newest(f, p, m);
+	bool only = m->launches == 1 && own && thought <= cost_of(f, m->kind);
 	uint64_t longest = known ? beyond : now - least(now, p->newest_from);
 	uint64_t until = m->put_at + m->at_least;
 	uint64_t shortest = known ? beyond : until - least(until, p->newest_from);
 
 	if (longest < thought)
 		learn_beside(f, p, m, thought, longest, own ? own : until - least(until, m->began), lanes);
-	else if (shortest > thought && (m->pure || m->at_least > 0))
-		learn_beside(f, p, m, thought, shortest, own ? own : now - m->began, lanes);
+	else if (shortest > thought && (m->pure || m->at_least > 0 || only))
+		learn_beside(f, p, m, thought, only ? most(thought, least(own, shortest)) : shortest,
+			     own ? own : now - m->began, lanes);
 }
 
 /* lanes worked when it was done. */
@@ -713,6 +748,9 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lane
 		thought = most(thought, m->upto - least(m->upto, p->newest_upto));
 		sure = m->pure || (took && m->launches == 1);
 		took = most(1, took && m->launches == 1 ? least(took, beyond) : beyond);
+	} else if (beside && !p->newest && p->newest_from) { /* or since it began to work */
+		thought = most(thought, since_newest(f, p, m));
+		took = took ? most(took, thought) : 0;
 	}
 	if (!known || beyond) {
 		p->newest = m->event;
@@ -931,8 +969,8 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 	for (;; now = now_ns()) {
 		const struct rf_gate_card *g = &f->gate->card[card];
 		uint32_t turn = __atomic_load_n(&g->turn, __ATOMIC_ACQUIRE);
-		uint64_t until, depth;
-		bool open;
+		uint64_t until, depth, ns;
+		bool open, fresh = false;
 
 		check_arbiter(f->gate, p, now);
 		if (should_ask(p, now))
@@ -944,7 +982,9 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 		if (until == RF_GATE_FREE)
 			break;
 		harvest(f, g, card, now);
-		if (p->busy_from && (!open || marked(p) <= p->inflight / 4) && mark_all(f, card))
+		if (p->busy_from && (!open || marked(p) <= p->inflight / 4))
+			fresh = mark_all(f, card);
+		if (fresh)
 			harvest(f, g, card, now);
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
 			publish(f, card, now);
@@ -958,7 +998,8 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 			publish(f, card, now);
 			ring(f, p, now);
 		}
-		uint64_t ns = nap_for(p, open, depth, now);
+		/* Where all was done already, a mark is so in a moment. */
+		ns = fresh && !open ? NAP_LEAST : nap_for(p, open, depth, now);
 		pthread_mutex_unlock(&f->pace_lock);
 		nap(g, turn, ns);
 		pthread_mutex_lock(&f->pace_lock);
@@ -1212,7 +1253,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_
 		open_mark(f, l, mine.probe || cost >= mark_at(depth_of(g, p)), now);
 	if (RF_RARELY(p->busy_from == 0))
 		begin(f, g, l->card, cost, now);
-	else if (RF_RARELY(now > p->told_at + LAG))
+	else if (RF_RARELY(is_news(f, g, p, cost, now)))
 		go_on(f, g, l->card, cost, now);
 	count(f, l, cost);
 	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
@@ -1318,6 +1359,19 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, bool late, uint64_t
 		p->done_at = now;
 }
 
+/* It had to wait for what should have been done long ago. */
+static void waited_long(struct rf_fence *f, unsigned card, uint64_t now)
+{
+	struct rf_pace *p = &f->pace[card];
+	uint64_t should = most(mine.syncing, p->done_at + p->inflight);
+
+	if (now <= should + OVERDUE)
+		return;
+	FOR_WORKING(f, l)
+	if (l->card == card)
+		look_closer(p, l, now);
+}
+
 static bool waited_for(const struct rf_lane *l, CUcontext ctx, CUstream stream, uint32_t thread,
 		       bool all)
 {
@@ -1336,12 +1390,16 @@ static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
 	now = now_ns();
 	FOR_WORKING(f, l)
 	{
+		settle(f, l);
 		if (waited_for(l, ctx, stream, thread, all)) {
 			cards |= 1u << l->card;
 			launched_at = most(launched_at, l->launched_at);
 		}
 	}
 	late = came_late(launched_at, now);
+	for (unsigned card = 0; card < f->cards; card++)
+		if (cards & 1u << card && !late)
+			waited_long(f, card, now);
 	/* Of streams side by side the marks do not tell as exactly. */
 	for (unsigned card = 0; card < f->cards; card++)
 		if (cards & 1u << card && !late && lanes_working(f, card) > 1)

@@ -1183,7 +1183,7 @@ static void one_kind_of_many_that_gets_slower_is_found_out(void **state)
 		start();
 		iterate(100, 64, gap, gap + US);
 		report(alone ? "  then, a second or two later" : "  then, a quarter of a second later");
-		MUST_BE(charged(), alone ? 0.7 : 0.97, 1.4); /* alone, of 480 other programs 7 are below 0.7 */
+		MUST_BE(charged(), alone ? 0.7 : 0.97, 1.4); /* alone, of 466 other programs 3 are below 0.97 */
 		MUST_BE((double)seen.deepest, 0, (alone ? 18 : 6) * MS + (double)kernels[i].ns);
 		later += alone ? charged() / 16 : 0;
 	}
