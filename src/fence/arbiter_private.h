@@ -124,7 +124,7 @@ struct rf_card_state {
 	unsigned n;
 	struct rf_member *holder;
 	struct rf_member *leaving; /* its gate is shut, its work still in flight */
-	int64_t leave_by;
+	int64_t shut_at, leave_by; /* since when, and until when one waits for it */
 	struct rf_member *left; /* the last holder before this one */
 	int64_t held_until; /* nobody is let in before, for one that is expected; 0: nothing held */
 	int64_t last;	    /* up to when time is charged */

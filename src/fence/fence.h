@@ -142,7 +142,8 @@ struct rf_pace {
 	uint64_t begun_at;    /* what busy_from was last */
 	uint64_t told_at;     /* when it was published last, */
 	uint64_t told_until;  /* and until when there would be work */
-	uint64_t progress_at; /* when work was last seen to end */
+	uint64_t progress_at; /* when work was last seen to end, */
+	uint32_t stuck;	      /* and so many launches went on since as none did */
 	uint64_t gpu_ns;      /* on its seat, with gpu_before of those who sat there before */
 	uint64_t held_ns;
 	uint64_t gpu_before, held_before;

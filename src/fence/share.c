@@ -46,7 +46,8 @@
 #define TELL (30 * MS)	   /* who waits rings again, to find out whether anybody hears */
 #define UNHEARD (10 * MS)  /* at a standing gate nobody stays longer unheard */
 #define OVERDUE (200 * US) /* who waited so much longer than it should have wonders why */
-#define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow */
+#define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow; twice as much the next time, */
+#define STUCK_DOUBLED 8	   /* up to so often */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
 #define DEPTH_OWN (2 * MS)
 #define DEPTH_LEARN (4 * MS) /* what streams side by side take is not learned faster where there is less */
@@ -663,6 +664,7 @@ static void done(struct rf_fence *f, const struct rf_mark *m, struct rf_lane *l,
 
 	p->inflight -= least(p->inflight, m->cost);
 	p->progress_at = now;
+	p->stuck = 0;
 	p->done_at = least(now, most(from + ns, least(from, m->put_at) + m->at_least));
 }
 
@@ -712,7 +714,7 @@ static void judge_beside(struct rf_fence *f, const struct rf_pace *p, const stru
 	uint64_t shortest = known ? beyond : until - least(until, p->newest_from);
 
 	if (longest < thought)
-		learn_beside(f, p, m, thought, longest, own ? own : until - least(until, m->began), lanes);
+		learn_beside(f, p, m, thought, longest, own ? own : now - m->began, lanes);
 	else if (shortest > thought && (m->pure || m->at_least > 0 || only))
 		learn_beside(f, p, m, thought, only ? most(thought, least(own, shortest)) : shortest,
 			     own ? own : now - m->began, lanes);
@@ -841,12 +843,13 @@ static void harvest(struct rf_fence *f, const struct rf_gate_card *g, unsigned c
 		end(f, g, card, now);
 }
 
-static bool mark_all(struct rf_fence *f, unsigned card)
+/* Of all lanes, or of those alone of which no mark tells. */
+static bool mark_lanes(struct rf_fence *f, unsigned card, bool all)
 {
 	bool any = false;
 
 	FOR_WORKING(f, l)
-	if (l->card == card)
+	if (l->card == card && (all || l->outstanding == 0))
 		any = mark(f, l) || any;
 	return any;
 }
@@ -932,9 +935,11 @@ static void nap(const struct rf_gate_card *g, uint32_t turn, uint64_t ns)
 	syscall(SYS_futex, &g->turn, FUTEX_WAIT, turn, &t, NULL, 0);
 }
 
-/* How long to sleep: up to the guessed end of what is in flight, if anything is. */
-static uint64_t nap_for(const struct rf_pace *p, bool open, uint64_t depth, uint64_t now)
+/* How long to sleep: up to the guessed end of what is in flight, if anything is. The last work of streams side by side
+ * may be done at once. */
+static uint64_t nap_for(const struct rf_fence *f, unsigned card, bool open, uint64_t now)
 {
+	const struct rf_pace *p = &f->pace[card];
 	uint64_t first = p->n ? p->mark[p->head].cost : p->inflight;
 	uint64_t passed = now - least(now, p->done_at);
 
@@ -942,18 +947,22 @@ static uint64_t nap_for(const struct rf_pace *p, bool open, uint64_t depth, uint
 		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
 	if (p->busy_from == 0)
 		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
-	first = open ? first : p->inflight;
+	first = open ? first : p->inflight / most(lanes_working(f, card), 1);
 	return most(NAP_LEAST, least((first - least(first, passed)) / 2, NAP_MOST));
 }
 
 /* Its own work is long overdue: it may be waiting for this very launch (a kernel that polls, a stream
- * that waits for a value). One goes on; its time counts all the same. */
-static bool is_stuck(const struct rf_pace *p, bool open, uint64_t began, uint64_t now)
+ * that waits for a value). One goes on; its time counts all the same. If that does not help, it is simply long: the next
+ * one waits twice as long, or what is in flight would grow and grow. */
+static bool is_stuck(struct rf_pace *p, bool open, uint64_t began, uint64_t now)
 {
 	uint64_t first = p->n ? p->mark[p->head].cost : p->inflight;
+	uint64_t patience = (open ? STUCK : 10 * STUCK) << least(p->stuck, STUCK_DOUBLED);
 
-	return p->busy_from &&
-	       now - most(began, p->progress_at) > 2 * first + (open ? STUCK : 10 * STUCK);
+	if (!p->busy_from || now - most(began, p->progress_at) <= 2 * first + patience)
+		return false;
+	p->stuck++;
+	return true;
 }
 
 /* Under the lock, which it gives up to sleep. */
@@ -982,8 +991,8 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 		if (until == RF_GATE_FREE)
 			break;
 		harvest(f, g, card, now);
-		if (p->busy_from && (!open || marked(p) <= p->inflight / 4))
-			fresh = mark_all(f, card);
+		if (p->busy_from)
+			fresh = mark_lanes(f, card, !open || marked(p) <= p->inflight / 4);
 		if (fresh)
 			harvest(f, g, card, now);
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
@@ -999,7 +1008,7 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 			ring(f, p, now);
 		}
 		/* Where all was done already, a mark is so in a moment. */
-		ns = fresh && !open ? NAP_LEAST : nap_for(p, open, depth, now);
+		ns = fresh && !open ? NAP_LEAST : nap_for(f, card, open, now);
 		pthread_mutex_unlock(&f->pace_lock);
 		nap(g, turn, ns);
 		pthread_mutex_lock(&f->pace_lock);

@@ -21,7 +21,9 @@
 #define ALONE (500 * RF_MS)	 /* a lease nobody else asks for; it can be called back */
 #define GRACE_LONG (5 * RF_MS)   /* nobody wants to follow */
 #define GRACE_ALONE (50 * RF_MS) /* there is nobody */
-#define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave */
+#define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave, */
+#define PATIENCE_LONG (100 * RF_MS) /* if one's own are as long */
+#define REST (60 * RF_MS)	 /* of one that wants more than its share, beside others */
 #define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
 #define FIRM 8		      /* and to be sure of it */
@@ -220,8 +222,7 @@ static void note_batch(struct rf_member *m, uint64_t finished, uint32_t launches
 		seen = n > 0 ? most(seen, took / n) : seen;
 		m->launches = launches;
 	}
-	if (m->busy || took > 0)
-		m->batch = most(m->batch * 31 / 32, least(seen, FAR));
+	m->batch = most(took > 0 ? m->batch * 31 / 32 : m->batch, least(seen, FAR));
 }
 
 /* Returns the time used since the last look. kept: it held the card since then, and others wanted it. alone: what it tells
@@ -466,13 +467,15 @@ static struct rf_member *best(const struct rf_card_state *c)
 	return top;
 }
 
-/* A fence rests when its budget is used up, until it has enough for a while: a period's worth, more
- * beside others since each handover costs. */
+/* A fence rests when its budget is used up, until it has enough for a while: a period's worth, beside others for a whole
+ * lease, since each handover costs, if it need not rest too long for it. */
 static int64_t enough(const struct rf_card_state *c, const struct rf_member *m)
 {
 	int64_t ns = RF_PERIOD * m->share / 1000;
 
-	return others_want(c, m) ? most(ns, RF_QUANTUM / 4) : ns;
+	if (!others_want(c, m))
+		return ns;
+	return most(ns, least(RF_QUANTUM * (1000 - m->share) / 1000, REST * m->share / 1000));
 }
 
 static void rest(const struct rf_card_state *c, struct rf_member *m)
@@ -614,14 +617,24 @@ static int64_t held_for(const struct rf_card_state *c, const struct rf_member *n
 	return 0;
 }
 
+/* How long next waits for the work of l to end, before the card has to slice its time between them: who uses all it can
+ * get has less haste, and whose own kernels are long even less. */
+static int64_t patience(const struct rf_member *next, const struct rf_member *l)
+{
+	if (!next || !l || is_lighter(next, l))
+		return PATIENCE;
+	return most(2 * PATIENCE, least(next->batch, PATIENCE_LONG));
+}
+
 static void hand_over(struct rf_card_state *c, struct rf_member *next, int64_t now)
 {
 	bool stays = c->holder == next;
 
 	if (c->holder && c->holder->busy && c->holder != next) {
 		c->leaving = c->holder;
-		c->leave_by = now + PATIENCE;
+		c->shut_at = now;
 	}
+	c->leave_by = c->shut_at + patience(next, c->leaving);
 	c->holder = NULL;
 	c->held_until = next ? held_for(c, next, now) : 0;
 	if (!next || c->held_until || !may_follow(c, next, now))

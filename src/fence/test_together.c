@@ -1,0 +1,316 @@
+/* What programs get of a card that they share: what was typed, whatever they do and whoever is beside them. On a clock
+ * of numbers (test/world.h); `bench/gpu/` asks the same of a real card. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fence/test/world.h"
+
+struct program {
+	unsigned us; /* each kernel takes */
+	unsigned streams, width;
+	unsigned each; /* so many launches it waits; 0: never */
+	enum { STREAM, EVENT, ALL } wait;
+};
+
+static void run(const void *what)
+{
+	const struct program *p = what;
+
+	for (unsigned i = 0;; i++) {
+		unsigned stream = i % p->streams;
+
+		world_launch(stream, 1 + p->us, p->us * US, p->width);
+		if (!p->each || i % p->each != p->each - 1)
+			continue;
+		if (p->wait == STREAM)
+			world_wait(stream);
+		else if (p->wait == EVENT)
+			world_wait_event(stream);
+		else
+			world_wait_all();
+	}
+}
+
+static const char *name_of(const struct program *p)
+{
+	static const char *const waits[] = { "its stream", "an event", "all" };
+	static char text[128];
+	int n = snprintf(text, sizeof(text), "%u us", p->us);
+
+	if (p->streams > 1)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      ", %u streams, %.2f of the card each", p->streams,
+			      p->width / (double)WORLD_WHOLE);
+	if (p->each)
+		snprintf(text + n, sizeof(text) - (size_t)n, ", waits for %s each %u",
+			 waits[p->wait], p->each);
+	return text;
+}
+
+static void check(double v, double low, double high, const char *what, const struct program *p)
+{
+	if (v < low || v > high)
+		fail_msg("%s: %s is %.1f, not %.1f to %.1f", name_of(p), what, v, low, high);
+}
+
+/* --- alone --- */
+
+/* The card waits for the host meanwhile, and that counts as used: so much after each launch and each wait. */
+#define HOST_US 5
+#define AFTER_WAIT_US 12
+
+static double worth(const struct program *p)
+{
+	double work = (double)p->us * p->width / WORLD_WHOLE *
+		      (p->streams > 1 ? 1 : (double)WORLD_WHOLE / p->width);
+	unsigned n = p->each ? p->each : 1000;
+
+	return n * work / (n * (work > HOST_US ? work : HOST_US) + (p->each ? AFTER_WAIT_US : 0));
+}
+
+static void is_asked(const struct program *p, int64_t share)
+{
+	double asked = (double)share / 10;
+
+	world_begin();
+	world_fence(share, false);
+	world_start(0, run, p);
+	world_run(1000 * MS);
+	world_count();
+	world_run((p->us < 200 ? 1000 : p->us < 10000 ? 3000 : 10000) * MS);
+	check(world_used(0), (asked - 2) * worth(p), asked + 2, "the share", p);
+	world_end();
+}
+
+static void a_share_alone_is_what_was_asked(void **state)
+{
+	static const int64_t shares[] = { 100, 500, 900 };
+	static const unsigned us[] = { 20, 200, 1000, 10000, 50000 }, each[] = { 0, 1, 10, 100 };
+
+	for (unsigned i = 0; i < 3 * 5 * 4; i++) {
+		struct program p = { us[i / 3 % 5], 1, WORLD_WHOLE, each[i / 15], STREAM };
+
+		if (p.us > 20 || p.each != 1)
+			is_asked(&p, shares[i % 3]);
+	}
+}
+
+static void from_several_streams_it_is_too(void **state)
+{
+	static const int64_t shares[] = { 100, 500, 900 };
+	static const unsigned us[] = { 20, 200, 1000, 10000, 50000 }, each[] = { 0, 4, 10, 100 };
+
+	for (unsigned i = 0; i < 3 * 5 * 4 * 2 * 3; i++) {
+		struct program p = { us[i / 3 % 5], 4, i / 60 % 2 ? WORLD_WHOLE / 4 : WORLD_WHOLE,
+				     each[i / 15 % 4], i / 120 };
+
+		if (p.each || p.wait == STREAM)
+			is_asked(&p, shares[i % 3]);
+	}
+}
+
+static void the_number_of_processes_does_not_change_it(void **state)
+{
+	static const unsigned us[] = { 20, 200, 1000, 10000 };
+
+	for (unsigned i = 0; i < 4 * 2 * 2; i++) {
+		struct program p = { us[i % 4], 1, WORLD_WHOLE, i / 4 % 2 ? 10 : 0, STREAM };
+
+		world_begin();
+		world_fence(500, false);
+		for (unsigned j = 0; j < (i / 8 ? 4 : 2); j++)
+			world_start(0, run, &p);
+		world_run(1000 * MS);
+		world_count();
+		world_run(5000 * MS);
+		check(world_used(0), 48 * worth(&p), 52, "the share", &p);
+		world_end();
+	}
+}
+
+/* --- beside others --- */
+
+static const struct program saturating[] = {
+	{ 20, 1, WORLD_WHOLE, 0, STREAM },	 { 200, 1, WORLD_WHOLE, 0, STREAM },
+	{ 200, 1, WORLD_WHOLE, 10, STREAM },	 { 1000, 1, WORLD_WHOLE, 0, STREAM },
+	{ 1000, 1, WORLD_WHOLE, 1, STREAM },	 { 1000, 4, WORLD_WHOLE, 0, STREAM },
+	{ 1000, 4, WORLD_WHOLE / 4, 0, STREAM }, { 10000, 1, WORLD_WHOLE, 0, STREAM },
+	{ 10000, 1, WORLD_WHOLE, 1, STREAM },	 { 10000, 4, WORLD_WHOLE / 4, 4, ALL },
+	{ 50000, 1, WORLD_WHOLE, 0, STREAM },
+};
+#define SATURATING (sizeof(saturating) / sizeof(saturating[0]))
+
+static void are_divided(unsigned n, const int64_t *shares, const struct program *a,
+			const struct program *b, bool burst)
+{
+	double sum = 0;
+	char what[256];
+
+	snprintf(what, sizeof(what), "the share beside %s", name_of(b));
+	world_begin();
+	for (unsigned i = 0; i < n; i++)
+		world_start(world_fence(shares[i], burst), run, i % 2 ? b : a);
+	world_run(4000 * MS);
+	world_count();
+	world_run(10000 * MS);
+	for (unsigned i = 0; i < n; i++)
+		sum += world_used(i);
+	check(sum, n > 2 || a->us > 10000 || b->us > 10000 ? 95 : 96.5, 100, "what all get", a);
+	for (unsigned i = 0; i < n; i++) {
+		double asked = sum * (double)shares[i] / 1000;
+
+		check(world_used(i), asked * 0.95, asked * 1.05, what, a);
+	}
+	world_end();
+}
+
+static void two_that_are_alike_get_what_was_asked_and_the_card_is_busy(void **state)
+{
+	for (unsigned i = 0; i < SATURATING; i++)
+		for (unsigned j = 0; j < 4; j++)
+			are_divided(2, j & 1 ? (int64_t[]){ 300, 700 } : (int64_t[]){ 500, 500 },
+				    &saturating[i], &saturating[i], j & 2);
+}
+
+static void two_that_are_not_too(void **state)
+{
+	for (unsigned i = 0; i < SATURATING; i++)
+		for (unsigned j = 0; j < SATURATING; j++)
+			if (i != j && (i + j) % 3 == 0)
+				are_divided(2, (int64_t[]){ 300, 700 }, &saturating[i],
+					    &saturating[j], false);
+}
+
+static void four_too(void **state)
+{
+	for (unsigned i = 0; i < SATURATING; i++)
+		are_divided(4, (int64_t[]){ 250, 250, 250, 250 }, &saturating[i], &saturating[i],
+			    false);
+}
+
+/* --- one that uses little --- */
+
+static struct {
+	unsigned n;
+	uint64_t took[4096];
+} seen;
+
+static void come_at_100_hz(const void *what)
+{
+	uint64_t next = world_now() + 10 * MS;
+
+	for (;;) {
+		uint64_t from;
+
+		world_pass(next - world_now());
+		next += 10 * MS;
+		from = world_now();
+		world_launch(0, 77, 200 * US, WORLD_WHOLE);
+		world_wait(0);
+		if (seen.n < 4096)
+			seen.took[seen.n++] = world_now() - from;
+		while (next <= world_now())
+			next += 10 * MS;
+	}
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void who_comes_at_100_hz_hardly_waits(void **state)
+{
+	struct program p = { 1000, 1, WORLD_WHOLE, 0, STREAM };
+
+	for (int burst = 0; burst < 2; burst++) {
+		double p99;
+
+		world_begin();
+		world_start(world_fence(500, burst), run, &p);
+		world_start(world_fence(500, burst), come_at_100_hz, NULL);
+		world_run(2000 * MS);
+		world_count();
+		seen.n = 0;
+		world_run(20000 * MS);
+		assert_in_range(seen.n, 1990, 2001);
+		qsort(seen.took, seen.n, sizeof(*seen.took), by_size);
+		p99 = (double)seen.took[seen.n * 99 / 100] / 1e6;
+		print_message("  p50 %.2f ms, p99 %.2f ms; the other gets %.1f\n",
+			      (double)seen.took[seen.n / 2] / 1e6, p99, world_used(0));
+		check(p99, 0, 1.4, "p99 of who comes, in ms,", &p);
+		check(world_used(0), burst ? 80 : 48, burst ? 98 : 52, "the share", &p);
+		world_end();
+	}
+}
+
+/* --- burst --- */
+
+static void who_may_have_all_while_nobody_is_there_gives_it_back(void **state)
+{
+	for (unsigned i = 0; i < SATURATING; i++) {
+		const struct program *p = &saturating[i];
+
+		world_begin();
+		world_fence(500, true);
+		world_fence(500, false);
+		world_start(0, run, p);
+		world_run(2000 * MS);
+		world_count();
+		world_run(3000 * MS);
+		check(world_used(0), 97 * worth(p), 100, "what it gets alone", p);
+		world_start(1, run, p);
+		world_run(5 * MS);
+		world_count();
+		world_run(50 * MS);
+		if (p->us < 10000) /* else a kernel is a fifth of it */
+			check(world_used(1), 45, 100, "what the owner gets at once", p);
+		world_count();
+		world_run(400 * MS);
+		check(world_used(1), 45, 55 + p->us / 4000.0, "what the owner gets then", p); /* and a kernel */
+		world_end();
+	}
+}
+
+/* --- long kernels --- */
+
+static void launch_long_ones(const void *what)
+{
+	for (;;)
+		world_launch(0, 5, 2000 * MS, WORLD_WHOLE);
+}
+
+/* They may be waiting for the next ones, so some more are let in, but fewer and fewer. */
+static void long_kernels_do_not_pile_up(void **state)
+{
+	world_begin();
+	world_start(world_fence(500, true), launch_long_ones, NULL);
+	world_run(1900 * MS);
+	assert_in_range(world_launches(0), 1, 24); /* 16 ms of what is thought to take one, and some */
+	world_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_share_alone_is_what_was_asked),
+		cmocka_unit_test(from_several_streams_it_is_too),
+		cmocka_unit_test(the_number_of_processes_does_not_change_it),
+		cmocka_unit_test(two_that_are_alike_get_what_was_asked_and_the_card_is_busy),
+		cmocka_unit_test(two_that_are_not_too),
+		cmocka_unit_test(four_too),
+		cmocka_unit_test(who_comes_at_100_hz_hardly_waits),
+		cmocka_unit_test(who_may_have_all_while_nobody_is_there_gives_it_back),
+		cmocka_unit_test(long_kernels_do_not_pile_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
