@@ -86,7 +86,8 @@ struct rf_member {
 	bool wants;	     /* a thread waits at the gate */
 	bool busy;	     /* work is in flight */
 	bool working;	     /* the same, or it did not say for long that there is none */
-	bool newcomer;	     /* neither of them when we looked last */
+	bool lasting;	     /* and that was so when we looked last, too */
+	bool newcomer;	     /* neither wants nor busy when we looked last */
 	bool dallied;	     /* it waits, but did not come in when it could: wants does not count that */
 	int64_t loiters;     /* since when it waits without work; 0: it does not */
 	int64_t seen_ns;     /* sum of what the seats have told so far */

@@ -100,6 +100,7 @@ struct rf_lane {
 	uint8_t next;	     /* event */
 	uint64_t launched_at; /* last */
 	struct rf_mark open; /* launches behind the last mark */
+	uint32_t blocks;     /* of the largest in flight, about */
 	bool silent;	     /* events cannot be had: time is guessed */
 	CUcontext home; /* the stream's own */
 	CUevent last;	  /* the newest mark's */
@@ -261,6 +262,7 @@ struct rf_fence {
 	struct rf_along along[RF_LANES]; /* of each; not guarded */
 	_Alignas(64) struct rf_cost cost[RF_COSTS];
 	unsigned replaced; /* kinds that made room for others */
+	uint32_t processors[RF_FENCE_CARDS]; /* of the card; 0: not asked yet */
 };
 _Static_assert(RF_COST_WAYS * sizeof(struct rf_cost) == 64, "a set is one line");
 
@@ -463,7 +465,7 @@ static inline __attribute__((always_inline)) bool rf_share_passes(uint64_t key, 
 	return rf_share_along(key, stream) || !rf_share_paced();
 }
 /* Where launches are paced: waits until the fence may use the card, and counts the launch; neither when the stream is
- * capturing. key is what is launched: a function and the order of its size, or a graph. */
+ * capturing. key is what is launched: 64 times a function, plus the order of its blocks, or a graph, plus 63. */
 void rf_share_before(uint64_t key, CUstream stream);
 /* The driver took the launch, or not. Always called after the call above. */
 void rf_share_after(CUstream stream, bool launched);

@@ -84,7 +84,7 @@ LAUNCH(cuLaunchGridAsync, (CUfunction fn, int width, int height, CUstream stream
 /* Waits for the card of the current context only; the others' parts are counted there. */
 LAUNCH(cuLaunchCooperativeKernelMultiDevice,
        (const struct rf_multi_launch *list, unsigned int n, unsigned int flags), (list, n, flags),
-       key_of(list &&n ? list->function : NULL, 1, 1, 1), NULL)
+       key_of(list && n ? list->function : NULL, UINT32_MAX, UINT32_MAX, 1), NULL)
 
 /* --- graphs --- */
 
@@ -96,7 +96,7 @@ static CUresult graph(CUgraphExec exec, CUstream stream, bool per_thread,
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = PACED(real(exec, stream), (uintptr_t)exec, rf_stream(stream, per_thread));
+	r = PACED(real(exec, stream), (uintptr_t)exec * 64 + 63, rf_stream(stream, per_thread));
 	rf_graph_after(&g, r);
 	return r;
 }

@@ -54,6 +54,7 @@
 #define DOUBT 100	   /* launches that are measured when work takes longer than it should, */
 #define WATCH (100 * MS)   /* not more often, and if that does not help, */
 #define WATCH_MOST (6400 * MS) /* less and less often */
+#define MULTIPROCESSORS 16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
 /* The launch this thread is in. It survives a fork, which the fence does not. */
@@ -69,6 +70,15 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 } mine;
 _Thread_local struct rf_along *rf_share_mine; /* of the lane; survives a fork, to find all zeros */
 _Static_assert(RF_DEPTH_ALONE / ALONG_EACH < ALONG_ALONE && ALONG_ALONE < MARK_LAUNCHES, "fewer");
+
+/* One that is about to be. */
+struct launch {
+	CUcontext ctx;
+	CUstream stream;
+	uint32_t thread; /* as its lane has them */
+	uint32_t blocks;
+	uint64_t cost;
+};
 
 static uint64_t now_ns(void)
 {
@@ -941,14 +951,17 @@ static uint64_t nap_for(const struct rf_fence *f, unsigned card, bool open, uint
 {
 	const struct rf_pace *p = &f->pace[card];
 	uint64_t first = p->n ? p->mark[p->head].cost : p->inflight;
-	uint64_t passed = now - least(now, p->done_at);
+	uint64_t passed = now - least(now, p->done_at), overdue = 0;
 
 	if (p->orphan && p->busy_from == 0)
 		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
 	if (p->busy_from == 0)
 		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
-	first = open ? first : p->inflight / most(lanes_working(f, card), 1);
-	return most(NAP_LEAST, least((first - least(first, passed)) / 2, NAP_MOST));
+	if (!open)
+		first = p->inflight / most(lanes_working(f, card), 1);
+	else if (p->n) /* one that takes longer than was thought is asked for less and less often */
+		overdue = now - least(now, p->mark[p->head].put_at);
+	return most(NAP_LEAST, least(most((first - least(first, passed)) / 2, overdue / 64), NAP_MOST));
 }
 
 /* Its own work is long overdue: it may be waiting for this very launch (a kernel that polls, a stream
@@ -965,8 +978,63 @@ static bool is_stuck(struct rf_pace *p, bool open, uint64_t began, uint64_t now)
 	return true;
 }
 
+/* --- room --- */
+
+#define WHOLE UINT32_MAX /* blocks of what may fill any card */
+
+/* How many blocks a launch has, by its key: half as many as there may be, since a processor mostly takes two. */
+static uint32_t blocks_of(uint64_t key, CUstream stream, uint32_t thread)
+{
+	unsigned order = key % 64;
+
+	/* The default stream waits for the others, and they for it. */
+	return order < 31 && !(is_default(stream) && !thread) ? 1u << order : WHOLE;
+}
+
+/* Multiprocessors of the card. 0: nobody knows. */
+static uint32_t processors(struct rf_fence *f, unsigned card)
+{
+	int n = 0;
+
+	for (unsigned dev = 0; dev < RF_DEVICES && !f->processors[card]; dev++) {
+		if (__atomic_load_n(&f->card_of[dev], __ATOMIC_RELAXED) != (int)card + 1)
+			continue;
+		if (RF_REAL(cuDeviceGetAttribute)(&n, MULTIPROCESSORS, (CUdevice)dev) != CUDA_SUCCESS || n < 1)
+			n = 1; /* so nothing fits beside anything */
+		f->processors[card] = (uint32_t)n;
+	}
+	return f->processors[card];
+}
+
+/* What is in flight leaves room on the card for a launch, and its stream has nothing: then the card does it at the same
+ * time, and the depth says nothing of it. Else streams of long kernels that are small would work one after the other. */
+static bool fits_beside(struct rf_fence *f, unsigned card, const struct launch *a)
+{
+	uint64_t blocks = a->blocks;
+
+	if (blocks == WHOLE)
+		return false;
+	FOR_WORKING(f, l)
+	{
+		if (l->card != card)
+			continue;
+		if (is_lane(l, a->ctx, a->stream, a->thread))
+			return false;
+		blocks += l->blocks;
+	}
+	return blocks <= processors(f, card);
+}
+
+static bool has_room(struct rf_fence *f, unsigned card, const struct launch *a)
+{
+	const struct rf_pace *p = &f->pace[card];
+
+	return p->inflight == 0 || p->inflight + a->cost <= depth_of(&f->gate->card[card], p) ||
+	       fits_beside(f, card, a);
+}
+
 /* Under the lock, which it gives up to sleep. */
-static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
+static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, const struct launch *a)
 {
 	struct rf_pace *p = &f->pace[card];
 	uint64_t began = now_ns(), now = began, told = began;
@@ -978,7 +1046,7 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 	for (;; now = now_ns()) {
 		const struct rf_gate_card *g = &f->gate->card[card];
 		uint32_t turn = __atomic_load_n(&g->turn, __ATOMIC_ACQUIRE);
-		uint64_t until, depth, ns;
+		uint64_t until, ns;
 		bool open, fresh = false;
 
 		check_arbiter(f->gate, p, now);
@@ -986,7 +1054,6 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 			ask_again(f, p, now);
 		g = &f->gate->card[card];
 		until = open_until(f, g, p, now);
-		depth = depth_of(g, p);
 		open = now < until;
 		if (until == RF_GATE_FREE)
 			break;
@@ -997,7 +1064,7 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, uint64_t cost)
 			harvest(f, g, card, now);
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
 			publish(f, card, now);
-		if (open && (p->inflight == 0 || p->inflight + cost <= depth))
+		if (open && has_room(f, card, a))
 			break;
 		if (is_stuck(p, open, began, now))
 			break;
@@ -1118,10 +1185,13 @@ static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, bool alone,
 }
 
 /* Before it is launched, so that there is mostly nothing left to do afterwards. */
-static void count(struct rf_fence *f, struct rf_lane *l, uint64_t cost)
+static void count(struct rf_fence *f, struct rf_lane *l, uint64_t cost, uint32_t blocks)
 {
 	struct rf_pace *p = &f->pace[l->card];
+	bool first = l->open.launches == 0 && l->outstanding == 0;
 
+	if (first || blocks > l->blocks)
+		l->blocks = blocks;
 	l->open.launches++;
 	l->open.cost += cost;
 	if (cost > l->open.dearest) {
@@ -1232,20 +1302,24 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_
 	const struct rf_gate_card *g = &f->gate->card[l->card];
 	struct rf_pace *p = &f->pace[l->card];
 	uint64_t now = now_ns(), cost;
+	uint32_t thread = l->thread, blocks;
 
 	settle(f, l);
 	if (RF_RARELY(p->busy_from && now > p->done_at + p->inflight + GAP))
 		after_pause(f, g, l, now);
 	mine.kind = kind_of(f, key);
 	cost = cost_of(f, mine.kind);
+	blocks = blocks_of(key, l->stream, thread);
 	mine.probe = RF_RARELY(f->cost[mine.kind].ns == 0 || l->doubt || now >= p->probe_at) &&
 		     is_due(f, l, cost, now);
 	if (RF_RARELY(mine.probe))
 		mark(f, l); /* so that its time is its own */
 	if (RF_RARELY(now >= open_until(f, g, p, now) || should_ask(p, now) ||
 		      (p->inflight && p->inflight + cost > depth_of(g, p)))) {
-		wait_turn(f, l->card, cost);
-		l = lane_of(f, ctx, stream, thread_of(f, stream));
+		struct launch a = { ctx, l->stream, thread, blocks, cost };
+
+		wait_turn(f, l->card, &a);
+		l = lane_of(f, ctx, stream, thread);
 		if (!l)
 			return;
 		settle(f, l); /* another thread may have been let in */
@@ -1264,7 +1338,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_
 		begin(f, g, l->card, cost, now);
 	else if (RF_RARELY(is_news(f, g, p, cost, now)))
 		go_on(f, g, l->card, cost, now);
-	count(f, l, cost);
+	count(f, l, cost, blocks);
 	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
 		    l->open.cost >= mark_at(depth_of(g, p));
 	if (!mine.more)

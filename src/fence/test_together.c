@@ -115,6 +115,38 @@ static void from_several_streams_it_is_too(void **state)
 	}
 }
 
+/* In kernels that are done, of those that are without a fence. */
+static double launches_in(const struct program *p, int64_t share)
+{
+	double n;
+
+	world_begin();
+	world_fence(share, false);
+	world_start(0, run, p);
+	world_run(2000 * MS);
+	world_count();
+	world_run((p->us < 10000 ? 3000 : 10000) * MS);
+	n = world_launches(0);
+	world_end();
+	return n;
+}
+
+static void streams_whose_kernels_fit_beside_each_other_work_at_the_same_time(void **state)
+{
+	static const unsigned us[] = { 200, 1000, 10000, 50000 };
+
+	for (unsigned i = 0; i < 4 * 3 * 2; i++) {
+		struct program p = { us[i % 4], 2u << i / 4 % 3, i / 12 ? WORLD_WHOLE / 132 + 1 : 0,
+				     0, STREAM };
+		double all;
+
+		p.width = p.width ? p.width : WORLD_WHOLE / p.streams;
+		all = launches_in(&p, 1000);
+		check(100 * launches_in(&p, 500) / all, 47, 52, "half of the work", &p);
+		check(100 * launches_in(&p, 100) / all, 7.8, 12, "a tenth of the work", &p);
+	}
+}
+
 static void the_number_of_processes_does_not_change_it(void **state)
 {
 	static const unsigned us[] = { 20, 200, 1000, 10000 };
@@ -275,7 +307,8 @@ static void who_may_have_all_while_nobody_is_there_gives_it_back(void **state)
 			check(world_used(1), 45, 100, "what the owner gets at once", p);
 		world_count();
 		world_run(400 * MS);
-		check(world_used(1), 45, 55 + p->us / 4000.0, "what the owner gets then", p); /* and a kernel */
+		check(world_used(1), 45, 55 + p->us / 4000.0, "what the owner gets then",
+		      p); /* and a kernel */
 		world_end();
 	}
 }
@@ -294,7 +327,8 @@ static void long_kernels_do_not_pile_up(void **state)
 	world_begin();
 	world_start(world_fence(500, true), launch_long_ones, NULL);
 	world_run(1900 * MS);
-	assert_in_range(world_launches(0), 1, 24); /* 16 ms of what is thought to take one, and some */
+	assert_in_range(world_launches(0), 1,
+			24); /* 16 ms of what is thought to take one, and some */
 	world_end();
 }
 
@@ -303,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_share_alone_is_what_was_asked),
 		cmocka_unit_test(from_several_streams_it_is_too),
+		cmocka_unit_test(streams_whose_kernels_fit_beside_each_other_work_at_the_same_time),
 		cmocka_unit_test(the_number_of_processes_does_not_change_it),
 		cmocka_unit_test(two_that_are_alike_get_what_was_asked_and_the_card_is_busy),
 		cmocka_unit_test(two_that_are_not_too),

@@ -274,6 +274,7 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t beside, 
 		if (s.waiting && !waits && asked++ < ASKED)
 			waits = is_there(m, seat);
 	}
+	m->lasting = m->working && had_work;
 	if (was_busy && !m->busy)
 		m->idle_at = now;
 	if (seqs != m->seqs)
@@ -327,10 +328,11 @@ static void divide(struct rf_card_state *c, int64_t passed, int64_t used[RF_MEMB
 	}
 }
 
-/* Who has been waiting may save up more than who did not want the card. */
+/* Who has been waiting may save up more than who did not want the card; who has not said that its work is done may have
+ * used more than it will have told by now. */
 static int64_t save(const struct rf_member *m, int64_t budget)
 {
-	bool wanted = wants_card(m) && !m->newcomer;
+	bool wanted = (wants_card(m) && !m->newcomer) || m->lasting;
 	int64_t most_ = wanted ? RF_CREDIT : RF_PERIOD * m->share / 1000;
 
 	return least(budget, most(most_, m->budget));
@@ -478,9 +480,10 @@ static int64_t enough(const struct rf_card_state *c, const struct rf_member *m)
 	return most(ns, least(RF_QUANTUM * (1000 - m->share) / 1000, REST * m->share / 1000));
 }
 
+/* What is left in the end is not worth a lease: it would be over before all streams have come in. */
 static void rest(const struct rf_card_state *c, struct rf_member *m)
 {
-	if (m->budget <= 0)
+	if (m->budget <= enough(c, m) / 16)
 		m->resting = true;
 	else if (m->budget >= enough(c, m) || !m->wants)
 		m->resting = false;

@@ -32,9 +32,11 @@
 #define SLICE_NS (2 * MS)
 #define SWITCH_NS (200 * US)
 
+#define PROCESSORS 132
 #define FENCES 8
 #define PROCESSES 16
-#define ITEMS (1u << 15) /* of a stream */
+#define QUEUE 1024 /* a launch waits where a stream has so many */
+#define ITEMS (2 * QUEUE)
 #define EVENTS 4096
 #define NEVER UINT64_MAX
 
@@ -63,7 +65,7 @@ struct process {
 	const void *what;
 	uint64_t at; /* goes on then; NEVER: waits */
 	/* for one of these, or */
-	const struct stream *empty;
+	const struct stream *empty, *room;
 	const uint64_t *event;
 	bool all;
 	const uint32_t *word; /* until it has another value, or it is late */
@@ -239,6 +241,8 @@ static bool is_met(const struct process *p)
 		return *p->word != p->value || w.now >= p->late;
 	if (p->event)
 		return *p->event <= w.now;
+	if (p->room)
+		return p->room->n < QUEUE;
 	return p->all ? !has_work(p) : p->empty->n == 0;
 }
 
@@ -253,7 +257,7 @@ static void wake(void)
 		p->at = w.now + about(p->word ? WAKE_NS : WAIT_NS);
 		p->word = NULL;
 		p->event = NULL;
-		p->empty = NULL;
+		p->empty = p->room = NULL;
 		p->all = false;
 	}
 }
@@ -456,6 +460,13 @@ static CUresult elapsed(float *ms, CUevent from, CUevent to)
 	return a <= w.now && b <= w.now ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+static CUresult get_attribute(int *ret, int what, CUdevice dev)
+{
+	assert_int_equal(what, 16); /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+	*ret = PROCESSORS;
+	return CUDA_SUCCESS;
+}
+
 static CUresult unexpected(void)
 {
 	fail_msg("the driver was asked for something else");
@@ -485,27 +496,16 @@ uint64_t world_now(void)
 	return w.now;
 }
 
-void world_launch(unsigned stream, uint64_t kind, uint64_t ns, unsigned width)
-{
-	bool passes = rf_share_passes(kind, handle(stream));
-
-	if (!passes)
-		rf_share_before(kind, handle(stream));
-	world_pass(about(LAUNCH_NS));
-	put(stream, ns, width, NULL);
-	w.launches[me->of]++;
-	if (!passes)
-		rf_share_after(handle(stream), true);
-}
-
-static void wait_for(const struct stream *empty, const uint64_t *event)
+/* For the streams to be empty, or one of them, or to have room again, or for an event. */
+static void wait_for(const struct stream *empty, const struct stream *room, const uint64_t *event)
 {
 	run_card(w.now);
 	me->empty = empty;
+	me->room = room;
 	me->event = event;
-	me->all = !empty && !event;
+	me->all = !empty && !room && !event;
 	if (is_met(me)) {
-		me->empty = NULL;
+		me->empty = me->room = NULL;
 		me->event = NULL;
 		me->all = false;
 		world_pass(QUERY_NS);
@@ -515,17 +515,34 @@ static void wait_for(const struct stream *empty, const uint64_t *event)
 	yield();
 }
 
+void world_launch(unsigned stream, uint64_t kind, uint64_t ns, unsigned width)
+{
+	uint64_t blocks = width * PROCESSORS / WORLD_WHOLE;
+	uint64_t key = kind * 64 + (63 ^ (uint64_t)__builtin_clzll(blocks | 1));
+	bool passes = rf_share_passes(key, handle(stream));
+
+	if (!passes)
+		rf_share_before(key, handle(stream));
+	world_pass(about(LAUNCH_NS));
+	if (me->stream[stream].n >= QUEUE)
+		wait_for(NULL, &me->stream[stream], NULL);
+	put(stream, ns, width, NULL);
+	w.launches[me->of]++;
+	if (!passes)
+		rf_share_after(handle(stream), true);
+}
+
 void world_wait(unsigned stream)
 {
 	rf_share_syncing();
-	wait_for(&me->stream[stream], NULL);
+	wait_for(&me->stream[stream], NULL, NULL);
 	rf_share_synced(handle(stream));
 }
 
 void world_wait_all(void)
 {
 	rf_share_syncing();
-	wait_for(NULL, NULL);
+	wait_for(NULL, NULL, NULL);
 	rf_share_synced_all(NULL);
 }
 
@@ -535,7 +552,7 @@ void world_wait_event(unsigned stream)
 	uint64_t *e = &me->event_at[EVENTS - 1 - stream];
 
 	record_event((CUevent)(void *)e, handle(stream));
-	wait_for(NULL, e);
+	wait_for(NULL, NULL, e);
 }
 
 /* --- beginning and end --- */
@@ -567,6 +584,7 @@ void world_begin(void)
 	rf_reals[RF_SYM_cuEventRecord] = (void *)record_event;
 	rf_reals[RF_SYM_cuEventQuery] = (void *)query_event;
 	rf_reals[RF_SYM_cuEventElapsedTime] = (void *)elapsed;
+	rf_reals[RF_SYM_cuDeviceGetAttribute] = (void *)get_attribute;
 }
 
 unsigned world_fence(int64_t share, bool burst)
@@ -601,6 +619,7 @@ void world_start(unsigned fence, void (*program)(const void *what), const void *
 	p->at = w.now;
 	p->fence.joined = 1;
 	p->fence.cards = 1;
+	p->fence.card_of[0] = 1;
 	p->fence.gate = &w.gate[fence];
 	p->fence.desk = w.desk[fence];
 	p->fence.pid = w.processes + 1;
