@@ -203,9 +203,9 @@ static void *need(void *p)
 struct options {
 	double kernel_us, seconds, loops_per_us, start_at, hz, pulse_ms, series_ms, pause_us;
 	uint64_t cap, max, live;
-	long streams, graph, depth, ahead, processes, threads, device, waves;
+	long streams, graph, depth, ahead, processes, threads, device, waves, blocks;
 	bool unbounded;
-	const char *only;
+	const char *only, *wait;
 };
 
 static bool parse_size(const char *text, uint64_t *ret)
@@ -250,7 +250,7 @@ static int usage(FILE *to)
 		"                [--graph M] [--ahead N | --depth D | --unbounded]\n"
 		"                [--start-at UNIX_SECONDS] [--series MS] [--pulse MS]\n"
 		"       gpu_load latency --loops-per-us X --kernel-us K --hz H --seconds S\n"
-		"                [--start-at UNIX_SECONDS]\n"
+		"                [--start-at UNIX_SECONDS] [--wait stream|event|ask]\n"
 		"       gpu_load overhead [--pause-us N] [--live N] [--only NAME,...]\n"
 		"       gpu_load memory --cap SIZE [--only PATH]\n"
 		"       gpu_load stress --processes P --threads T --seconds S --max SIZE\n"
@@ -258,6 +258,8 @@ static int usage(FILE *to)
 		"  --device N      the card, by index (0)\n"
 		"  --loops-per-us  what calibrate printed, alone on the card and without a fence\n"
 		"  --waves N       kernels of N times the blocks that the card holds at once\n"
+		"  --blocks N      kernels of N blocks, however many the card holds\n"
+		"  --wait ask      ask an event again and again; event: wait for one\n"
 		"  --graph M       launch graphs of M kernels\n"
 		"  --ahead N       kernels queued at most, kept by events (64, and never more "
 		"than\n"
@@ -273,6 +275,11 @@ static int usage(FILE *to)
 	return 2;
 }
 
+static bool wait_is_known(const char *name)
+{
+	return strcmp(name, "stream") == 0 || strcmp(name, "event") == 0 || strcmp(name, "ask") == 0;
+}
+
 /* Each option: its name and where its value goes. */
 static bool parse(int argc, char **argv, struct options *o)
 {
@@ -280,14 +287,14 @@ static bool parse(int argc, char **argv, struct options *o)
 					     "hz",	  "pulse",   "series",	     "pause-us",
 					     "streams",	  "graph",   "depth",	     "ahead",
 					     "processes", "threads", "device",	     "waves",
-					     "cap",	  "max",     "live",	     "only",
-					     "unbounded" };
+					     "blocks",	  "cap",     "max",	     "live",
+					     "only",	  "wait",    "unbounded" };
 	double *const reals[] = { &o->kernel_us, &o->seconds,  &o->loops_per_us, &o->start_at,
 				  &o->hz,	 &o->pulse_ms, &o->series_ms,	 &o->pause_us };
 	const double most[] = { 1e7, 3600, 1e9, 1e11, 1e5, 1e6, 1e6, 1e6 };
 	long *const longs_[] = { &o->streams,	&o->graph,   &o->depth, &o->ahead,
-				 &o->processes, &o->threads, &o->device, &o->waves };
-	const double most_long[] = { MAX_STREAMS, 10000, 1e9, MAX_AHEAD * 16, 512, 256, 63, 256 };
+				 &o->processes, &o->threads, &o->device, &o->waves, &o->blocks };
+	const double most_long[] = { MAX_STREAMS, 10000, 1e9, MAX_AHEAD * 16, 512, 256, 63, 256, 1e6 };
 	uint64_t *const sizes[] = { &o->cap, &o->max, &o->live };
 	struct option longs[COUNT(names) + 1] = { 0 };
 
@@ -309,6 +316,8 @@ static bool parse(int argc, char **argv, struct options *o)
 			good = parse_size(optarg, sizes[i]);
 		else if (i == COUNT(sizes))
 			o->only = optarg;
+		else if (i == COUNT(sizes) + 1)
+			good = wait_is_known(o->wait = optarg);
 		else
 			o->unbounded = true;
 		if (!good) {
@@ -356,6 +365,7 @@ static struct {
 	CUcontext ctx;
 	CUfunction work, empty;
 	int sms, blocks, waves;
+	long few; /* blocks of a kernel; 0: as many as it holds at once, times the waves */
 	double init_us, ctx_us;
 	volatile uint64_t
 		*done; /* on the host, one line of 128 bytes per stream; the card writes */
@@ -416,6 +426,7 @@ static void open_card(const struct options *o)
 	double t = now_s();
 
 	card.waves = o->waves > 0 ? (int)o->waves : 1;
+	card.few = o->blocks;
 	load_driver();
 	must(cu.cuInit(0), "start the driver");
 	card.init_us = (now_s() - t) * 1e6;
@@ -454,12 +465,14 @@ static void load_kernels(double kernel_us)
 /* As many times the blocks that fit, each with so much less to do. */
 static CUresult launch_work(CUstream stream, size_t slot, uint64_t loops)
 {
+	unsigned blocks = (unsigned)(card.few ? card.few : card.blocks * (long)card.waves);
+
 	loops /= (uint64_t)card.waves;
 	uint32_t n = loops < 1 ? 1 : loops > UINT32_MAX ? UINT32_MAX : (uint32_t)loops;
 	CUdeviceptr count = card.count + slot * 128, done = card.done_dev + slot * 128;
 	void *params[] = { &n, &count, &done };
 
-	return cu.cuLaunchKernel(card.work, (unsigned)(card.blocks * card.waves), 1, 1, THREADS, 1, 1, 0, stream,
+	return cu.cuLaunchKernel(card.work, blocks, 1, 1, THREADS, 1, 1, 0, stream,
 				 params, NULL);
 }
 
@@ -770,12 +783,31 @@ static void print_slow(const uint64_t *visits, const uint64_t *woke, size_t n, u
 	printf("]}\n");
 }
 
+static void wait_as(const char *how, CUstream s, CUevent e)
+{
+	CUresult r;
+
+	if (!how || strcmp(how, "stream") == 0) {
+		must(cu.cuStreamSynchronize(s), "wait");
+		return;
+	}
+	must(cu.cuEventRecord(e, s), "record an event");
+	if (strcmp(how, "event") == 0) {
+		must(cu.cuEventSynchronize(e), "wait for an event");
+		return;
+	}
+	while ((r = cu.cuEventQuery(e)) == CUDA_ERROR_NOT_READY)
+		;
+	must(r, "ask an event");
+}
+
 static int latency(const struct options *o)
 {
 	double period, next, end;
 	size_t n = 0, most;
 	uint64_t *ns, *visits, *woke, late = 0, loops = (uint64_t)(o->kernel_us * o->loops_per_us + 0.5);
 	CUstream s;
+	CUevent e;
 
 	if (!given(o->kernel_us, "kernel-us") || !given(o->seconds, "seconds") ||
 	    !given(o->loops_per_us, "loops-per-us") || !given(o->hz, "hz"))
@@ -786,6 +818,7 @@ static int latency(const struct options *o)
 	open_card(o);
 	load_kernels(o->kernel_us);
 	must(cu.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), "create a stream");
+	must(cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING), "create an event");
 	most = (size_t)(o->seconds * o->hz) + 2;
 	ns = need(calloc(most, sizeof(*ns)));
 	visits = need(calloc(most, sizeof(*visits)));
@@ -806,7 +839,7 @@ static int latency(const struct options *o)
 		sleep_until(next);
 		from = now_ns();
 		must(launch_work(s, 0, loops), "launch");
-		must(cu.cuStreamSynchronize(s), "wait");
+		wait_as(o->wait, s, e);
 		woke[n] = from - (uint64_t)(next * 1e9);
 		visits[n] = ns[n] = now_ns() - from;
 		n++;

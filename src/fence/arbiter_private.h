@@ -97,7 +97,7 @@ struct rf_member {
 	int64_t cut;	     /* told by several processes at once, and not charged */
 	int64_t missed;	     /* passed while it worked, and not charged */
 	bool ended;	     /* some ended since the last look */
-	int64_t until;	     /* when what is in flight will be done, by guess */
+	int64_t since, until; /* since when it is busy, and when what is in flight will be done, by guess */
 	int64_t slowed;	     /* so much later than was said, as the card works for others, too */
 	uint32_t seqs;	     /* of all seats: whether anything was said since */
 	int64_t idle_at;     /* since when it is not busy */

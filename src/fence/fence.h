@@ -473,6 +473,8 @@ void rf_share_after(CUstream stream, bool launched);
 void rf_share_syncing(void);
 /* Everything in the stream of the current context is done. */
 void rf_share_synced(CUstream stream);
+/* An event, or a stream, told that something is done: the thread waited for it, or asked. */
+void rf_share_told(bool waited);
 /* Everything in the context is done; NULL: the current one. */
 void rf_share_synced_all(CUcontext ctx);
 void rf_share_stream_gone(CUstream stream);

@@ -183,6 +183,43 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream)
 	return r;
 }
 
+/* Programs that wait for events, or ask again and again, are done as well. */
+
+CUresult cuEventSynchronize(CUevent event)
+{
+	CUresult r;
+
+	rf_share_syncing();
+	r = RF_REAL(cuEventSynchronize)(event);
+	if (r == CUDA_SUCCESS)
+		rf_share_told(true);
+	return r;
+}
+
+static CUresult asked(CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		rf_share_told(false);
+	else if (r == CUDA_ERROR_NOT_READY)
+		rf_share_syncing(); /* it asks again, perhaps */
+	return r;
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+	return asked(RF_REAL(cuEventQuery)(event));
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+	return asked(RF_REAL(cuStreamQuery)(stream));
+}
+
+CUresult cuStreamQuery_ptsz(CUstream stream)
+{
+	return asked(RF_REAL(cuStreamQuery_ptsz)(stream));
+}
+
 CUresult cuStreamDestroy(CUstream stream)
 {
 	stream_gone(stream);

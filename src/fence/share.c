@@ -54,6 +54,7 @@
 #define DOUBT 100	   /* launches that are measured when work takes longer than it should, */
 #define WATCH (100 * MS)   /* not more often, and if that does not help, */
 #define WATCH_MOST (6400 * MS) /* less and less often */
+#define ASK_STREAMS 16 /* when an event tells that something is done */
 #define MULTIPROCESSORS 16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 #define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 
@@ -1442,6 +1443,16 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, bool late, uint64_t
 		p->done_at = now;
 }
 
+static void put_among(const struct rf_fence *f, const struct rf_lane *l, uint64_t lanes[RF_LANES / 64])
+{
+	lanes[(l - f->lane) / 64] |= 1ull << (l - f->lane) % 64;
+}
+
+static bool is_among(const struct rf_fence *f, const struct rf_lane *l, const uint64_t lanes[RF_LANES / 64])
+{
+	return lanes[(l - f->lane) / 64] >> (l - f->lane) % 64 & 1;
+}
+
 /* It had to wait for what should have been done long ago. */
 static void waited_long(struct rf_fence *f, unsigned card, uint64_t now)
 {
@@ -1455,40 +1466,27 @@ static void waited_long(struct rf_fence *f, unsigned card, uint64_t now)
 		look_closer(p, l, now);
 }
 
-static bool waited_for(const struct rf_lane *l, CUcontext ctx, CUstream stream, uint32_t thread,
-		       bool all)
+/* The work of these lanes is done, known just now or late. */
+static void ended(struct rf_fence *f, const uint64_t lanes[RF_LANES / 64], bool late, uint64_t now)
 {
-	return l->ctx == ctx && (all || (l->stream == stream && l->thread == thread));
-}
-
-/* stream NULL and all set: every lane of the context. */
-static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
-{
-	struct rf_fence *f = rf_joined();
-	uint64_t now, launched_at = 0;
 	uint32_t cards = 0;
-	bool late;
 
-	pthread_mutex_lock(&f->pace_lock);
-	now = now_ns();
 	FOR_WORKING(f, l)
 	{
 		settle(f, l);
-		if (waited_for(l, ctx, stream, thread, all)) {
+		if (is_among(f, l, lanes))
 			cards |= 1u << l->card;
-			launched_at = most(launched_at, l->launched_at);
-		}
 	}
-	late = came_late(launched_at, now);
-	for (unsigned card = 0; card < f->cards; card++)
-		if (cards & 1u << card && !late)
-			waited_long(f, card, now);
-	/* Of streams side by side the marks do not tell as exactly. */
-	for (unsigned card = 0; card < f->cards; card++)
-		if (cards & 1u << card && !late && lanes_working(f, card) > 1)
+	for (unsigned card = 0; card < f->cards; card++) {
+		if (!(cards & 1u << card) || late)
+			continue;
+		waited_long(f, card, now);
+		/* Of streams side by side the marks do not tell as exactly. */
+		if (lanes_working(f, card) > 1)
 			f->pace[card].done_at = now;
+	}
 	FOR_WORKING(f, l)
-	if (waited_for(l, ctx, stream, thread, all))
+	if (is_among(f, l, lanes))
 		lane_done(f, l, late, now);
 	for (unsigned card = 0; card < f->cards; card++) {
 		struct rf_pace *p = &f->pace[card];
@@ -1498,7 +1496,31 @@ static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
 		if (p->busy_from && now > p->told_at + LAG)
 			publish(f, card, now);
 	}
+}
+
+/* stream NULL and all set: every lane of the context. */
+static void synced(CUcontext ctx, CUstream stream, uint32_t thread, bool all)
+{
+	struct rf_fence *f = rf_joined();
+	uint64_t now, launched_at = 0, lanes[RF_LANES / 64] = { 0 };
+
+	pthread_mutex_lock(&f->pace_lock);
+	now = now_ns();
+	FOR_WORKING(f, l)
+	if (l->ctx == ctx && (all || (l->stream == stream && l->thread == thread))) {
+		put_among(f, l, lanes);
+		launched_at = most(launched_at, l->launched_at);
+	}
+	ended(f, lanes, came_late(launched_at, now), now);
 	pthread_mutex_unlock(&f->pace_lock);
+}
+
+/* The stream has nothing to do, as far as this thread can ask. */
+static bool is_idle(const struct rf_fence *f, const struct rf_lane *l)
+{
+	if (l->thread)
+		return l->thread == thread_id(f) && RF_REAL(cuStreamQuery_ptsz)(l->stream) == CUDA_SUCCESS;
+	return RF_REAL(cuStreamQuery)(l->stream) == CUDA_SUCCESS;
 }
 
 /* Whether there is anything whose end could matter. */
@@ -1536,6 +1558,32 @@ void rf_share_synced_all(CUcontext ctx)
 {
 	if (matters(&ctx))
 		synced(ctx, NULL, 0, true);
+}
+
+/* Of which streams an event tells is not known here. While a capture is on nobody may ask. Who is alone and may have the
+ * whole card need not be known to be done. */
+void rf_share_told(bool waited)
+{
+	struct rf_fence *f = rf_joined();
+	uint64_t now, launched_at = 0, lanes[RF_LANES / 64] = { 0 };
+	CUcontext ctx = NULL;
+	unsigned asked = 0;
+
+	if (!matters(&ctx) || rf_capturing())
+		return;
+	if (f->cards == 1 && __atomic_load_n(&f->gate->card[0].depth_us, __ATOMIC_RELAXED) * US >= RF_DEPTH_ALONE)
+		return;
+	pthread_mutex_lock(&f->pace_lock);
+	now = now_ns();
+	FOR_WORKING(f, l)
+	if (l->ctx == ctx && asked++ < ASK_STREAMS && is_idle(f, l)) {
+		put_among(f, l, lanes);
+		launched_at = most(launched_at, l->launched_at);
+	}
+	if (launched_at)
+		ended(f, lanes, waited ? came_late(launched_at, now) : now > mine.syncing + GAP, now);
+	mine.syncing = 0;
+	pthread_mutex_unlock(&f->pace_lock);
 }
 
 /* The stream goes, its work goes on to the end; the events behind it tell when. */

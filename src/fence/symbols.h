@@ -72,6 +72,10 @@
 	HOOK(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000)                                       \
 	HOOK(cuStreamSynchronize, "cuStreamSynchronize", 2000)                                     \
 	HOOK(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 2000)                                \
+	HOOK(cuStreamQuery, "cuStreamQuery", 2000)                                                 \
+	HOOK(cuStreamQuery_ptsz, "cuStreamQuery", 2000)                                            \
+	HOOK(cuEventSynchronize, "cuEventSynchronize", 2000)                                       \
+	HOOK(cuEventQuery, "cuEventQuery", 2000)                                                   \
 	HOOK(cuStreamDestroy, "cuStreamDestroy", 2000)                                             \
 	HOOK(cuStreamDestroy_v2, "cuStreamDestroy", 4000)                                          \
 	HOOK(cuStreamBeginCapture, "cuStreamBeginCapture", 10000)                                  \
@@ -277,13 +281,11 @@
 	AID(cuDevicePrimaryCtxGetState)                                                            \
 	AID(cuMemPoolGetAttribute)                                                                 \
 	AID(cuStreamGetCtx)                                                                        \
-	AID(cuStreamQuery)                                                                         \
 	AID(cuStreamIsCapturing)                                                                   \
 	AID(cuStreamIsCapturing_ptsz)                                                              \
 	AID(cuEventCreate)                                                                         \
 	AID(cuEventDestroy_v2)                                                                     \
 	AID(cuEventElapsedTime)                                                                    \
-	AID(cuEventQuery)                                                                          \
 	AID(cuEventRecord)                                                                         \
 	AID(cuEventRecord_ptsz)                                                                    \
 	AID(cuThreadExchangeStreamCaptureMode)

@@ -275,6 +275,7 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t beside, 
 			waits = is_there(m, seat);
 	}
 	m->lasting = m->working && had_work;
+	m->since = from;
 	if (was_busy && !m->busy)
 		m->idle_at = now;
 	if (seqs != m->seqs)
@@ -749,6 +750,13 @@ static bool all_spatial(const struct rf_card_state *c)
 	return true;
 }
 
+/* How long nothing need be heard of the holder after its work should be done. It may be done and not say so, as a program
+ * that looks by itself; or still have to say what it launched since. */
+static int64_t silence(const struct rf_card_state *c, const struct rf_member *h)
+{
+	return others_want(c, h) ? most(OVERDUE, least((h->until - h->since) / 8, STALE)) : STALE;
+}
+
 static int64_t when(const struct rf_card_state *c, int64_t now)
 {
 	const struct rf_member *h = c->holder;
@@ -767,8 +775,8 @@ static int64_t when(const struct rf_card_state *c, int64_t now)
 		next = least(next, h->tell_at);
 	if (h)
 		next = least(next, rf_siblings_when(&h->among, now));
-	if (h && wants_card(h)) /* it may be done and not say so; or still have to say what it launched since */
-		next = least(next, most(h->until, now) + STALE);
+	if (h && wants_card(h))
+		next = least(next, most(h->until, now) + silence(c, h));
 	if (h && !wants_card(h))
 		next = least(next, h->idle_at + grace(c));
 	else if (h && others_want(c, h)) /* who is still first then keeps it for a while */

@@ -24,6 +24,7 @@
 #define QUERY_NS 300
 #define RING_NS (2 * US)
 #define WAIT_NS (5 * US)  /* from the end of the work to that of the wait */
+#define POLL_NS (10 * US) /* between two */
 #define WAKE_NS (60 * US) /* of a thread that sleeps */
 /* of the arbiter, */
 #define HEAR_NS (20 * US)
@@ -407,6 +408,11 @@ static CUstream handle(unsigned stream)
 	return (CUstream)(uintptr_t)(0x55d0c1000000 + stream * 0x3b0);
 }
 
+static unsigned number(CUstream s)
+{
+	return (unsigned)(((uintptr_t)s - (uintptr_t)handle(0)) / 0x3b0);
+}
+
 static CUresult get_current(CUcontext *ctx)
 {
 	*ctx = THE_CONTEXT;
@@ -439,8 +445,7 @@ static CUresult record_event(CUevent e, CUstream s)
 {
 	world_pass(about(RECORD_NS));
 	*(uint64_t *)(void *)e = NEVER;
-	put((unsigned)(((uintptr_t)s - (uintptr_t)handle(0)) / 0x3b0), EVENT_NS, 0,
-	    (uint64_t *)(void *)e);
+	put(number(s), EVENT_NS, 0, (uint64_t *)(void *)e);
 	return CUDA_SUCCESS;
 }
 
@@ -465,6 +470,13 @@ static CUresult get_attribute(int *ret, int what, CUdevice dev)
 	assert_int_equal(what, 16); /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 	*ret = PROCESSORS;
 	return CUDA_SUCCESS;
+}
+
+static CUresult query_stream(CUstream s)
+{
+	world_pass(QUERY_NS);
+	run_card(w.now);
+	return me->stream[number(s)].n == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult unexpected(void)
@@ -546,13 +558,37 @@ void world_wait_all(void)
 	rf_share_synced_all(NULL);
 }
 
-/* The fence sees nothing of it. */
-void world_wait_event(unsigned stream)
+static uint64_t *own_event(unsigned stream)
 {
 	uint64_t *e = &me->event_at[EVENTS - 1 - stream];
 
 	record_event((CUevent)(void *)e, handle(stream));
+	return e;
+}
+
+void world_wait_event(unsigned stream)
+{
+	const uint64_t *e = own_event(stream);
+
+	rf_share_syncing();
 	wait_for(NULL, NULL, e);
+	rf_share_told(true);
+}
+
+void world_poll_event(unsigned stream)
+{
+	uint64_t *e = own_event(stream);
+
+	while (query_event((CUevent)(void *)e) != CUDA_SUCCESS) {
+		rf_share_syncing();
+		world_pass(about(POLL_NS));
+	}
+	rf_share_told(false);
+}
+
+void world_wait_unseen(unsigned stream)
+{
+	wait_for(NULL, NULL, own_event(stream));
 }
 
 /* --- beginning and end --- */
@@ -584,6 +620,7 @@ void world_begin(void)
 	rf_reals[RF_SYM_cuEventRecord] = (void *)record_event;
 	rf_reals[RF_SYM_cuEventQuery] = (void *)query_event;
 	rf_reals[RF_SYM_cuEventElapsedTime] = (void *)elapsed;
+	rf_reals[RF_SYM_cuStreamQuery] = (void *)query_stream;
 	rf_reals[RF_SYM_cuDeviceGetAttribute] = (void *)get_attribute;
 }
 

@@ -41,9 +41,12 @@ uint64_t world_now(void);
 void world_pass(uint64_t ns);
 /* A kernel of that kind that takes so long, where it has the width it wants. */
 void world_launch(unsigned stream, uint64_t kind, uint64_t ns, unsigned width);
-/* cuStreamSynchronize; cuEventRecord and cuEventSynchronize; cuCtxSynchronize. */
+/* cuStreamSynchronize; cuCtxSynchronize; cuEventRecord, and then cuEventSynchronize, cuEventQuery again and again, or
+ * what the fence does not see, as a kernel that writes where the program looks. */
 void world_wait(unsigned stream);
-void world_wait_event(unsigned stream);
 void world_wait_all(void);
+void world_wait_event(unsigned stream);
+void world_poll_event(unsigned stream);
+void world_wait_unseen(unsigned stream);
 
 #endif
