@@ -1560,8 +1560,8 @@ void rf_share_synced_all(CUcontext ctx)
 		synced(ctx, NULL, 0, true);
 }
 
-/* Of which streams an event tells is not known here. While a capture is on nobody may ask. Who is alone and may have the
- * whole card need not be known to be done. */
+/* Of which streams an event tells is not known here. A launch of another thread may not have reached the driver yet. While
+ * a capture is on nobody may ask. Who is alone and may have the whole card need not be known to be done. */
 void rf_share_told(bool waited)
 {
 	struct rf_fence *f = rf_joined();
@@ -1569,14 +1569,15 @@ void rf_share_told(bool waited)
 	CUcontext ctx = NULL;
 	unsigned asked = 0;
 
-	if (!matters(&ctx) || rf_capturing())
+	if (!rf_share_paced() || (f->cards == 1 && depth_of(&f->gate->card[0], &f->pace[0]) >= RF_DEPTH_ALONE))
 		return;
-	if (f->cards == 1 && __atomic_load_n(&f->gate->card[0].depth_us, __ATOMIC_RELAXED) * US >= RF_DEPTH_ALONE)
+	if (!matters(&ctx) || rf_capturing())
 		return;
 	pthread_mutex_lock(&f->pace_lock);
 	now = now_ns();
 	FOR_WORKING(f, l)
-	if (l->ctx == ctx && asked++ < ASK_STREAMS && is_idle(f, l)) {
+	if (l->ctx == ctx && (l == mine.lane || now > l->launched_at + GAP) && asked++ < ASK_STREAMS &&
+	    is_idle(f, l)) {
 		put_among(f, l, lanes);
 		launched_at = most(launched_at, l->launched_at);
 	}
