@@ -86,7 +86,7 @@ struct rf_member {
 	bool wants;	     /* a thread waits at the gate */
 	bool busy;	     /* work is in flight */
 	bool working;	     /* the same, or it did not say for long that there is none */
-	bool lasting;	     /* and that was so when we looked last, too */
+	bool lasting;	     /* that, for two looks at least, though its work should be done */
 	bool newcomer;	     /* neither wants nor busy when we looked last */
 	bool dallied;	     /* it waits, but did not come in when it could: wants does not count that */
 	int64_t loiters;     /* since when it waits without work; 0: it does not */
@@ -99,7 +99,7 @@ struct rf_member {
 	bool ended;	     /* some ended since the last look */
 	int64_t since, until; /* since when it is busy, and when what is in flight will be done, by guess */
 	int64_t slowed;	     /* so much later than was said, as the card works for others, too */
-	uint32_t seqs;	     /* of all seats: whether anything was said since */
+	uint32_t seqs;	     /* of all seats together: whether anything was said since */
 	int64_t idle_at;     /* since when it is not busy */
 	/* what it was given */
 	int64_t budget;	  /* time it may still use; grows with its share */

@@ -465,7 +465,8 @@ static inline __attribute__((always_inline)) bool rf_share_passes(uint64_t key, 
 	return rf_share_along(key, stream) || !rf_share_paced();
 }
 /* Where launches are paced: waits until the fence may use the card, and counts the launch; neither when the stream is
- * capturing. key is what is launched: 64 times a function, plus the order of its blocks, or a graph, plus 63. */
+ * capturing. key is what is launched: 64 times a function, plus the order of its blocks;
+ * or a graph, plus 63; or what copies, plus the order of its bytes. */
 void rf_share_before(uint64_t key, CUstream stream);
 /* The driver took the launch, or not. Always called after the call above. */
 void rf_share_after(CUstream stream, bool launched);

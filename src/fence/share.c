@@ -212,6 +212,7 @@ static void start_busy(struct rf_pace *p, uint64_t now)
 {
 	set_busy(p, now);
 	p->begun_at = p->done_at = now;
+	p->stuck = 0;
 	p->newest = NULL; /* from there to the next mark is not all work */
 	p->newest_from = now;
 	p->newest_upto = p->launched_ns;
@@ -249,7 +250,7 @@ static RF_RARE void go_on(struct rf_fence *f, const struct rf_gate_card *g, unsi
 {
 	struct rf_pace *p = &f->pace[card];
 
-	p->begun = is_overlooked(f, g, p);
+	p->begun = p->begun || is_overlooked(f, g, p); /* another thread may be about to ring */
 	publish_with(f, card, cost, now);
 }
 
@@ -689,12 +690,18 @@ static bool tell_between(CUevent from, CUevent to, uint64_t *ret)
 	return told;
 }
 
-/* Something takes longer than it did, and it is not known what. */
-static void look_closer(struct rf_pace *p, struct rf_lane *l, uint64_t now)
+/* Something takes longer than it did, and it is not known what. only: in that lane; NULL: in any of the card's. */
+static void look_closer(struct rf_fence *f, unsigned card, struct rf_lane *only, uint64_t now)
 {
+	struct rf_pace *p = &f->pace[card];
+
 	if (now < p->watch_at)
 		return;
-	l->doubt = DOUBT;
+	FOR_WORKING(f, l)
+	if (l->card == card && !only)
+		l->doubt = DOUBT;
+	if (only)
+		only->doubt = DOUBT;
 	if (now > p->watch_at + WATCH_MOST)
 		p->watch = 0; /* all was well for long */
 	p->watch = most(WATCH, least(4 * p->watch, WATCH_MOST));
@@ -782,7 +789,7 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lane
 	if (m->pure)
 		p->probe_at = now + PROBE;
 	if (m->pure && !beside && ns > 2 * m->cost)
-		look_closer(p, l, now);
+		look_closer(f, l->card, l, now);
 }
 
 static void presume_done(struct rf_fence *f, struct rf_lane *l, uint64_t now)
@@ -946,25 +953,6 @@ static void nap(const struct rf_gate_card *g, uint32_t turn, uint64_t ns)
 	syscall(SYS_futex, &g->turn, FUTEX_WAIT, turn, &t, NULL, 0);
 }
 
-/* How long to sleep: up to the guessed end of what is in flight, if anything is. The last work of streams side by side
- * may be done at once. */
-static uint64_t nap_for(const struct rf_fence *f, unsigned card, bool open, uint64_t now)
-{
-	const struct rf_pace *p = &f->pace[card];
-	uint64_t first = p->n ? p->mark[p->head].cost : p->inflight;
-	uint64_t passed = now - least(now, p->done_at), overdue = 0;
-
-	if (p->orphan && p->busy_from == 0)
-		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
-	if (p->busy_from == 0)
-		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
-	if (!open)
-		first = p->inflight / most(lanes_working(f, card), 1);
-	else if (p->n) /* one that takes longer than was thought is asked for less and less often */
-		overdue = now - least(now, p->mark[p->head].put_at);
-	return most(NAP_LEAST, least(most((first - least(first, passed)) / 2, overdue / 64), NAP_MOST));
-}
-
 /* Its own work is long overdue: it may be waiting for this very launch (a kernel that polls, a stream
  * that waits for a value). One goes on; its time counts all the same. If that does not help, it is simply long: the next
  * one waits twice as long, or what is in flight would grow and grow. */
@@ -1007,8 +995,7 @@ static uint32_t processors(struct rf_fence *f, unsigned card)
 	return f->processors[card];
 }
 
-/* What is in flight leaves room on the card for a launch, and its stream has nothing: then the card does it at the same
- * time, and the depth says nothing of it. Else streams of long kernels that are small would work one after the other. */
+/* Whether all that is in flight leaves room on the card for a launch. */
 static bool fits_beside(struct rf_fence *f, unsigned card, const struct launch *a)
 {
 	uint64_t blocks = a->blocks;
@@ -1016,22 +1003,77 @@ static bool fits_beside(struct rf_fence *f, unsigned card, const struct launch *
 	if (blocks == WHOLE)
 		return false;
 	FOR_WORKING(f, l)
-	{
-		if (l->card != card)
-			continue;
-		if (is_lane(l, a->ctx, a->stream, a->thread))
-			return false;
+	if (l->card == card && !is_lane(l, a->ctx, a->stream, a->thread))
 		blocks += l->blocks;
-	}
 	return blocks <= processors(f, card);
+}
+
+static bool is_before(const struct rf_fence *f, const struct rf_mark *m, const struct launch *a)
+{
+	return is_lane(&f->lane[m->lane], a->ctx, a->stream, a->thread);
+}
+
+/* What its stream has in flight, with the launch itself. */
+static uint64_t in_stream(struct rf_fence *f, unsigned card, const struct launch *a)
+{
+	const struct rf_pace *p = &f->pace[card];
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < p->n; i++)
+		if (is_before(f, &p->mark[(p->head + i) % RF_MARKS], a))
+			ns += p->mark[(p->head + i) % RF_MARKS].cost;
+	FOR_WORKING(f, l)
+	if (is_lane(l, a->ctx, a->stream, a->thread))
+		ns += l->open.cost;
+	return ns ? ns + a->cost : 0;
+}
+
+/* Where all fits on the card, streams work at the same time and each has the depth by itself; what their work is known to
+ * take is its part of what all took. Else streams of long kernels that are small would work one after the other. */
+static bool fits(struct rf_fence *f, unsigned card, const struct launch *a, uint64_t depth)
+{
+	return fits_beside(f, card, a) && in_stream(f, card, a) * lanes_working(f, card) <= depth;
 }
 
 static bool has_room(struct rf_fence *f, unsigned card, const struct launch *a)
 {
 	const struct rf_pace *p = &f->pace[card];
+	uint64_t depth = depth_of(&f->gate->card[card], p);
 
-	return p->inflight == 0 || p->inflight + a->cost <= depth_of(&f->gate->card[card], p) ||
-	       fits_beside(f, card, a);
+	return p->inflight == 0 || p->inflight + a->cost <= depth || fits(f, card, a, depth);
+}
+
+/* Which mark tells that there is room: the first of the stream where all fits beside each other, else the first of all.
+ * NULL: none does. */
+static const struct rf_mark *first_mark(struct rf_fence *f, unsigned card, const struct launch *a)
+{
+	const struct rf_pace *p = &f->pace[card];
+
+	for (unsigned i = 0; i < p->n && fits_beside(f, card, a); i++)
+		if (is_before(f, &p->mark[(p->head + i) % RF_MARKS], a))
+			return &p->mark[(p->head + i) % RF_MARKS];
+	return p->n ? &p->mark[p->head] : NULL;
+}
+
+/* How long to sleep: up to the guessed end of what is in flight, if anything is. The last work of streams side by side
+ * may be done at once. */
+static uint64_t nap_for(struct rf_fence *f, unsigned card, const struct launch *a, bool open, uint64_t now)
+{
+	const struct rf_pace *p = &f->pace[card];
+	const struct rf_mark *m = first_mark(f, card, a);
+	uint64_t first = m ? m->cost : p->inflight, from = p->done_at, overdue = 0;
+
+	if (p->orphan && p->busy_from == 0)
+		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
+	if (p->busy_from == 0)
+		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
+	if (!open)
+		first = p->inflight / most(lanes_working(f, card), 1);
+	else if (m) /* one that takes longer than was thought is asked for less and less often */
+		overdue = now - least(now, m->put_at);
+	if (open && m && m != &p->mark[p->head])
+		from = m->began;
+	return most(NAP_LEAST, least(most((first - least(first, now - least(now, from))) / 2, overdue / 64), NAP_MOST));
 }
 
 /* Under the lock, which it gives up to sleep. */
@@ -1076,7 +1118,7 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, const struct la
 			ring(f, p, now);
 		}
 		/* Where all was done already, a mark is so in a moment. */
-		ns = fresh && !open ? NAP_LEAST : nap_for(f, card, open, now);
+		ns = fresh && !open ? NAP_LEAST : nap_for(f, card, a, open, now);
 		pthread_mutex_unlock(&f->pace_lock);
 		nap(g, turn, ns);
 		pthread_mutex_lock(&f->pace_lock);
@@ -1139,7 +1181,7 @@ static RF_RARE void after_pause(struct rf_fence *f, const struct rf_gate_card *g
 	}
 	harvest(f, g, card, now);
 	if (p->n > 0)
-		look_closer(p, next, now);
+		look_closer(f, card, next, now);
 	if (p->n > 0 || p->busy_from == 0)
 		return;
 	until = p->done_at + p->inflight;
@@ -1216,7 +1258,6 @@ static void take_back(struct rf_fence *f, struct rf_lane *l)
 
 	settle(f, l);
 	p->launches--;
-	p->begun = false;
 	if (l->open.launches == 0)
 		return;
 	l->open.launches--;
@@ -1456,14 +1497,10 @@ static bool is_among(const struct rf_fence *f, const struct rf_lane *l, const ui
 /* It had to wait for what should have been done long ago. */
 static void waited_long(struct rf_fence *f, unsigned card, uint64_t now)
 {
-	struct rf_pace *p = &f->pace[card];
-	uint64_t should = most(mine.syncing, p->done_at + p->inflight);
+	const struct rf_pace *p = &f->pace[card];
 
-	if (now <= should + OVERDUE)
-		return;
-	FOR_WORKING(f, l)
-	if (l->card == card)
-		look_closer(p, l, now);
+	if (now > most(mine.syncing, p->done_at + p->inflight) + OVERDUE)
+		look_closer(f, card, NULL, now);
 }
 
 /* The work of these lanes is done, known just now or late. */
@@ -1691,6 +1728,7 @@ static void change_gate(struct rf_fence *f, const struct rf_gate *gate, struct r
 		f->pace[i].sat = 0;
 		f->pace[i].orphan = false;
 		f->pace[i].rang_at = 0;
+		f->pace[i].rang = __atomic_load_n(&gate->heard, __ATOMIC_RELAXED); /* it has heard all there is */
 		publish(f, i, now_ns());
 	}
 }

@@ -239,10 +239,14 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t beside, 
 	unsigned asked = 0, first;
 
 	m->newcomer = !wants_card(m);
-	m->slowed = was_busy ? least(m->slowed + beside, PATIENCE) : 0;
 	m->busy = m->working = false;
 	m->until = 0;
 	top = top < RF_LEDGER_SEATS ? top : RF_LEDGER_SEATS;
+	for (unsigned i = 0; i < top; i++)
+		seqs += __atomic_load_n(&m->desk->seat[m->card][i].seq, __ATOMIC_RELAXED);
+	/* What it said since then it said knowing most of it. */
+	m->slowed = !was_busy ? 0 : seqs != m->seqs ? least(beside, RF_MS / 2) : least(m->slowed + beside, PATIENCE);
+	m->seqs = seqs;
 	first = top ? (unsigned)((uint64_t)now / RF_US % top) : 0; /* so that all have their chance */
 	for (unsigned i = 0; i < top; i++) {
 		unsigned seat = (first + i) % top;
@@ -255,7 +259,6 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t beside, 
 		sum += seat_ns(&s, (uint64_t)now);
 		finished += s.gpu_ns;
 		launches += s.launches;
-		seqs += s.seq;
 		busy = s.busy_from && now < (int64_t)s.busy_until + OVERDUE;
 		if (s.busy_from) {
 			m->working = true;
@@ -274,13 +277,10 @@ static int64_t look(struct rf_member *m, bool kept, bool alone, int64_t beside, 
 		if (s.waiting && !waits && asked++ < ASKED)
 			waits = is_there(m, seat);
 	}
-	m->lasting = m->working && had_work;
+	m->lasting = m->working && had_work && !m->busy && !waits;
 	m->since = from;
 	if (was_busy && !m->busy)
 		m->idle_at = now;
-	if (seqs != m->seqs)
-		m->slowed = 0; /* it knows by now */
-	m->seqs = seqs;
 	/* What is short may have come and gone since the last look. */
 	if (!was_busy && (m->busy || came))
 		began(m, m->busy ? from : least(came, now));
@@ -357,7 +357,7 @@ static void charge(struct rf_card_state *c, int64_t now)
 		busy += has_work(c, c->member[i]);
 	for (unsigned i = 0; i < c->n; i++)
 		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, alone,
-			       busy > 1 ? passed - passed / busy : 0, now, passed);
+			       busy > 1 && !c->member[i]->spatial ? passed - passed / busy : 0, now, passed);
 	if (!alone)
 		divide(c, passed, used);
 	for (unsigned i = 0; i < c->n; i++) {
@@ -471,12 +471,12 @@ static struct rf_member *best(const struct rf_card_state *c)
 }
 
 /* A fence rests when its budget is used up, until it has enough for a while: a period's worth, beside others for a whole
- * lease, since each handover costs, if it need not rest too long for it. */
+ * lease, where each handover costs, if it need not rest too long for it. */
 static int64_t enough(const struct rf_card_state *c, const struct rf_member *m)
 {
 	int64_t ns = RF_PERIOD * m->share / 1000;
 
-	if (!others_want(c, m))
+	if (m->spatial || !others_want(c, m))
 		return ns;
 	return most(ns, least(RF_QUANTUM * (1000 - m->share) / 1000, REST * m->share / 1000));
 }

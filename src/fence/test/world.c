@@ -1,5 +1,6 @@
 #include "fence/test/world.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,6 +62,7 @@ struct process {
 	unsigned turn; /* which stream is looked at first */
 	uint64_t event_at[EVENTS];
 	unsigned events;
+	bool asks; /* and there is a new arbiter to answer */
 	pthread_t thread;
 	sem_t go;
 	void (*program)(const void *what);
@@ -78,8 +81,11 @@ static struct {
 	uint64_t now, end;
 	uint64_t arbiter_at;
 	struct rf_card_state card;
-	struct rf_gate gate[FENCES];
-	struct rf_desk *desk[FENCES];
+	struct shared {
+		int gate_fd, desk_fd;
+		struct rf_gate *gate;
+		struct rf_desk *desk;
+	} shared[FENCES];
 	struct rf_member member[FENCES];
 	struct process *process[PROCESSES];
 	unsigned fences, processes, last; /* the process that ran last */
@@ -316,12 +322,15 @@ void world_pass(uint64_t ns)
 
 static void *live(void *arg)
 {
+	int gate, desk;
+
 	me = arg;
 	while (sem_wait(&me->go) < 0)
 		;
 	if (w.over)
 		return NULL;
 	rf_the_fence = &me->fence;
+	assert_true(rf_client_ask_gate(&gate, &desk) && rf_share_open(&me->fence, gate, desk));
 	me->program(me->what);
 	me->at = NEVER;
 	me->word = &me->value; /* for ever */
@@ -343,7 +352,7 @@ void world_run(uint64_t ns)
 		run_card(w.now);
 		if (w.now >= w.arbiter_at) {
 			for (unsigned i = 0; i < w.fences; i++)
-				w.gate[i].heard = w.desk[i]->ring;
+				w.shared[i].gate->heard = w.shared[i].desk->ring;
 			w.arbiter_at = (uint64_t)rf_turns(&w.card, (int64_t)w.now, woken);
 		}
 		wake();
@@ -498,7 +507,12 @@ CUresult rf_current_card(struct rf_fence *f, unsigned *ret)
 
 bool rf_client_ask_gate(int *ret_gate, int *ret_desk)
 {
-	return false;
+	if (!me->asks)
+		return false;
+	me->asks = false;
+	*ret_gate = dup(w.shared[me->of].gate_fd);
+	*ret_desk = dup(w.shared[me->of].desk_fd);
+	return true;
 }
 
 /* --- programs --- */
@@ -624,22 +638,63 @@ void world_begin(void)
 	rf_reals[RF_SYM_cuDeviceGetAttribute] = (void *)get_attribute;
 }
 
-unsigned world_fence(int64_t share, bool burst)
+static void *share_memory(size_t size, int *ret_fd)
 {
-	unsigned i = w.fences++;
+	void *p;
 
-	assert_true(i < FENCES);
-	w.gate[i].magic = RF_GATE_MAGIC;
-	w.desk[i] = calloc(1, sizeof(*w.desk[i]));
-	assert_non_null(w.desk[i]);
-	w.member[i] = (struct rf_member){ .gate = &w.gate[i].card[0],
-					  .desk = w.desk[i],
+	*ret_fd = memfd_create("world", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(*ret_fd >= 0 && ftruncate(*ret_fd, (off_t)size) == 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *ret_fd, 0);
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(fcntl(*ret_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	return p;
+}
+
+static void open_desk(unsigned i, int64_t share, bool burst)
+{
+	struct shared *s = &w.shared[i];
+
+	s->gate = share_memory(sizeof(*s->gate), &s->gate_fd);
+	s->desk = share_memory(sizeof(*s->desk), &s->desk_fd);
+	s->gate->magic = RF_GATE_MAGIC;
+	s->gate->bytes = sizeof(*s->gate);
+	s->desk->magic = RF_DESK_MAGIC;
+	s->desk->bytes = sizeof(*s->desk);
+	w.member[i] = (struct rf_member){ .gate = &s->gate->card[0],
+					  .desk = s->desk,
 					  .ledger_fd = -1,
 					  .share = share,
 					  .burst = burst };
 	rf_turns_add(&w.card, &w.member[i], (int64_t)w.now);
 	w.arbiter_at = w.now;
-	return i;
+}
+
+static void close_desk(unsigned i)
+{
+	close(w.shared[i].gate_fd);
+	close(w.shared[i].desk_fd);
+	munmap(w.shared[i].gate, sizeof(*w.shared[i].gate));
+	munmap(w.shared[i].desk, sizeof(*w.shared[i].desk));
+}
+
+unsigned world_fence(int64_t share, bool burst)
+{
+	assert_true(w.fences < FENCES);
+	open_desk(w.fences, share, burst);
+	return w.fences++;
+}
+
+void world_new_arbiter(void)
+{
+	memset(&w.card, 0, sizeof(w.card));
+	for (unsigned i = 0; i < w.fences; i++) {
+		struct rf_member was = w.member[i];
+
+		close_desk(i);
+		open_desk(i, was.share, was.burst);
+	}
+	for (unsigned i = 0; i < w.processes; i++)
+		w.process[i]->asks = true;
 }
 
 void world_start(unsigned fence, void (*program)(const void *what), const void *what)
@@ -657,8 +712,7 @@ void world_start(unsigned fence, void (*program)(const void *what), const void *
 	p->fence.joined = 1;
 	p->fence.cards = 1;
 	p->fence.card_of[0] = 1;
-	p->fence.gate = &w.gate[fence];
-	p->fence.desk = w.desk[fence];
+	p->asks = true;
 	p->fence.pid = w.processes + 1;
 	p->fence.place.seat = seat;
 	sem_init(&p->go, 0, 0);
@@ -679,7 +733,7 @@ void world_end(void)
 		free(p);
 	}
 	for (unsigned i = 0; i < w.fences; i++)
-		free(w.desk[i]);
+		close_desk(i);
 }
 
 void world_count(void)

@@ -24,6 +24,8 @@ void world_begin(void);
 void world_end(void);
 /* share in thousandths. Returns its number: 0, 1, ... */
 unsigned world_fence(int64_t share, bool burst);
+/* The arbiter has died, and there is one that knows nothing of before. The processes find out. */
+void world_new_arbiter(void);
 /* A process of the fence, from now on. */
 void world_start(unsigned fence, void (*program)(const void *what), const void *what);
 /* Lets time pass. */
