@@ -31,7 +31,7 @@
 #endif
 #ifndef RF_LEAD
 #define RF_LEAD                                                                                    \
-	(150 * RF_US) /* the next one is let in so long before the work in flight should end */
+	(100 * RF_US) /* the next one is let in so long before the work in flight should end */
 #endif
 #define RF_CREDIT (60 * RF_MS) /* time a fence may save up by not using it */
 

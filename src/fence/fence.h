@@ -74,6 +74,7 @@ struct rf_mark {
 	uint16_t lane;
 	uint32_t dearest; /* what one of them was thought to take */
 	uint32_t launching; /* how long the last of them took the thread */
+	uint32_t turn;	    /* of the gate, when the first of them was launched */
 	bool pure; /* all were queued before the card came to the first: no gap is in their time */
 	uint64_t upto;	   /* launched_ns when the event was recorded */
 	uint64_t put_at;   /* when that was */

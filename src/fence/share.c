@@ -46,6 +46,7 @@
 #define TELL (30 * MS)	   /* who waits rings again, to find out whether anybody hears */
 #define UNHEARD (10 * MS)  /* at a standing gate nobody stays longer unheard */
 #define OVERDUE (200 * US) /* who waited so much longer than it should have wonders why */
+#define MOMENT (100 * US)  /* before its end what is in flight is as good as done */
 #define STUCK (25 * MS)	   /* overdue by so much, work is not simply slow; twice as much the next time, */
 #define STUCK_DOUBLED 8	   /* up to so often */
 #define OWN_LEASE (5 * MS) /* of a process that must pace itself */
@@ -294,6 +295,14 @@ static uint64_t depth_of(const struct rf_gate_card *g, const struct rf_pace *p)
 	return p->orphan ? DEPTH_OWN : g->depth_us * US;
 }
 
+/* So much may be in flight: two kernels that take half of the depth each, and a bit, fit. */
+static uint64_t limit_of(const struct rf_gate_card *g, const struct rf_pace *p)
+{
+	uint64_t depth = depth_of(g, p);
+
+	return depth + least(depth / 8, MS / 2);
+}
+
 /* --- what launches take --- */
 
 /* Its own place, the others of its set, then those of the set beside it; RF_COSTS: not there. */
@@ -354,21 +363,31 @@ static uint64_t time_of(const struct rf_mark *m, uint64_t thought, uint64_t took
 	return took && (sure || took < most_) ? took : most_;
 }
 
+/* The fence's gate was open all the time: nobody else's work was in it. */
+static bool had_card(const struct rf_fence *f, const struct rf_mark *m, uint64_t now)
+{
+	const struct rf_gate_card *g = &f->gate->card[f->lane[m->lane].card];
+
+	return m->turn == __atomic_load_n(&g->turn, __ATOMIC_RELAXED) &&
+	       now < __atomic_load_n(&g->open_until, __ATOMIC_RELAXED);
+}
+
 /* A quarter of the way to the new value, so that a kind that takes now this now that is known by what it takes on
- * average; or all of it if that is far. Among others the dearest kind is taken for what was wrong; if it was another,
+ * average; or all of it if that is far. To what it takes longer only by a little at a time if others may have had the card
+ * meanwhile. Among others the dearest kind is taken for what was wrong; if it was another,
  * the next marks bring it back. */
-static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns)
+static void learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns, uint64_t now)
 {
 	struct rf_cost *c = &f->cost[m->kind];
 	uint64_t was = cost_of(f, m->kind), n = most(least(m->of_kind, m->launches), 1);
 	uint64_t others = n < m->launches ? m->cost - least(m->cost, n * m->dearest) : 0;
 	uint64_t each = least((ns - least(ns, others)) / n, 1000 * MS);
-	unsigned far = m->launches > 1 ? 2 : 8;
+	unsigned far = m->launches > 1 ? 2 : 8, part = each <= was || had_card(f, m, now) ? 4 : 16;
 
 	if (n < m->launches)
 		each = most(each, was / 2);
 	if (c->ns && each <= far * was && each > was / far)
-		each = (3 * was + each) / 4;
+		each = ((part - 1) * was + each) / part;
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
 }
 
@@ -657,7 +676,6 @@ static RF_RARE bool mark(struct rf_fence *f, struct rf_lane *l)
 	l->open.put_at = now_ns();
 	if (!l->open.from)
 		l->open.from = l->last;
-	l->open.lane = (uint16_t)(l - f->lane);
 	l->open.upto = p->launched_ns;
 	p->mark[(p->head + p->n++) % RF_MARKS] = l->open;
 	l->outstanding++;
@@ -759,7 +777,7 @@ static void harvested(struct rf_fence *f, const struct rf_mark *m, unsigned lane
 				 (p->newest && !known && m->launches == 1)))) {
 		ns = time_of(m, m->cost, beyond ? least(took, beyond) : took, sure);
 		if (ns != m->cost)
-			learn(f, m, ns);
+			learn(f, m, ns, now);
 	} else if (known || (!p->newest && p->newest_from)) {
 		judge_beside(f, p, m, known, took, beyond, lanes, now);
 	}
@@ -1030,17 +1048,34 @@ static uint64_t in_stream(struct rf_fence *f, unsigned card, const struct launch
 
 /* Where all fits on the card, streams work at the same time and each has the depth by itself; what their work is known to
  * take is its part of what all took. Else streams of long kernels that are small would work one after the other. */
-static bool fits(struct rf_fence *f, unsigned card, const struct launch *a, uint64_t depth)
+static bool fits(struct rf_fence *f, unsigned card, const struct launch *a, uint64_t limit)
 {
-	return fits_beside(f, card, a) && in_stream(f, card, a) * lanes_working(f, card) <= depth;
+	return fits_beside(f, card, a) && in_stream(f, card, a) * lanes_working(f, card) <= limit;
 }
 
-static bool has_room(struct rf_fence *f, unsigned card, const struct launch *a)
+/* One launch alone is in flight, and should be done in a moment: the next one may be queued behind it, or the card would
+ * have to wait for the host after each. */
+static bool is_nearly_done(struct rf_fence *f, unsigned card, uint64_t now)
 {
 	const struct rf_pace *p = &f->pace[card];
-	uint64_t depth = depth_of(&f->gate->card[card], p);
+	unsigned n = 0;
 
-	return p->inflight == 0 || p->inflight + a->cost <= depth || fits(f, card, a, depth);
+	if (now + MOMENT < p->done_at + p->inflight)
+		return false;
+	for (unsigned i = 0; i < p->n; i++)
+		n += p->mark[(p->head + i) % RF_MARKS].launches;
+	FOR_WORKING(f, l)
+	n += l->card == card ? l->open.launches : 0;
+	return n == 1;
+}
+
+static bool has_room(struct rf_fence *f, unsigned card, const struct launch *a, uint64_t now)
+{
+	const struct rf_pace *p = &f->pace[card];
+	uint64_t limit = limit_of(&f->gate->card[card], p);
+
+	return p->inflight == 0 || p->inflight + a->cost <= limit || fits(f, card, a, limit) ||
+	       is_nearly_done(f, card, now);
 }
 
 /* Which mark tells that there is room: the first of the stream where all fits beside each other, else the first of all.
@@ -1069,7 +1104,9 @@ static uint64_t nap_for(struct rf_fence *f, unsigned card, const struct launch *
 		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
 	if (!open)
 		first = p->inflight / most(lanes_working(f, card), 1);
-	else if (m) /* one that takes longer than was thought is asked for less and less often */
+	else
+		first -= least(first, MOMENT);
+	if (open && m) /* one that takes longer than was thought is asked for less and less often */
 		overdue = now - least(now, m->put_at);
 	if (open && m && m != &p->mark[p->head])
 		from = m->began;
@@ -1107,7 +1144,7 @@ static RF_RARE void wait_turn(struct rf_fence *f, unsigned card, const struct la
 			harvest(f, g, card, now);
 		if (p->busy_from) /* it takes longer than was guessed, perhaps */
 			publish(f, card, now);
-		if (open && has_room(f, card, a))
+		if (open && has_room(f, card, a, now))
 			break;
 		if (is_stuck(p, open, began, now))
 			break;
@@ -1217,7 +1254,10 @@ static RF_RARE bool is_due(struct rf_fence *f, const struct rf_lane *l, uint64_t
  * with that one: then an event says where it begins, if the mark is for this launch alone. */
 static RF_RARE void open_mark(struct rf_fence *f, struct rf_lane *l, bool alone, uint64_t now)
 {
-	l->open = (struct rf_mark){ .began = now, .kind = (uint16_t)mine.kind };
+	l->open = (struct rf_mark){ .began = now,
+				    .kind = (uint16_t)mine.kind,
+				    .lane = (uint16_t)(l - f->lane),
+				    .turn = __atomic_load_n(&f->gate->card[l->card].turn, __ATOMIC_RELAXED) };
 	if (l->outstanding > 0)
 		harvest(f, &f->gate->card[l->card], l->card, now);
 	if (l->outstanding > 0)
@@ -1357,7 +1397,7 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_
 	if (RF_RARELY(mine.probe))
 		mark(f, l); /* so that its time is its own */
 	if (RF_RARELY(now >= open_until(f, g, p, now) || should_ask(p, now) ||
-		      (p->inflight && p->inflight + cost > depth_of(g, p)))) {
+		      (p->inflight && p->inflight + cost > limit_of(g, p)))) {
 		struct launch a = { ctx, l->stream, thread, blocks, cost };
 
 		wait_turn(f, l->card, &a);
@@ -1478,7 +1518,7 @@ static void lane_done(struct rf_fence *f, struct rf_lane *l, bool late, uint64_t
 		return;
 	/* If the thread waited for it, it was done just now; a launch alone tells its time, if all before it was done. */
 	if (!late && open.launches == 1 && only && p->done_at <= open.began && open.began < now)
-		learn(f, &open, now - open.began);
+		learn(f, &open, now - open.began, now);
 	done(f, &open, l, late ? open.cost : 0, now);
 	if (!late)
 		p->done_at = now;
