@@ -1153,7 +1153,11 @@ static int be_launcher(void)
 	char *argv[] = { probe, what, us, how, NULL };
 	struct rf_launch_opts o = { .compute = "25", .cards = "1" };
 	struct rf_err err = RF_ERR_INIT;
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
+	/* What the program says would stand before the name of the test, which nobody would count then. */
+	if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
+		return 1;
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	if (rf_launch(&o, argv, &err) >= 0)
 		return 0;
