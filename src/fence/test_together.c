@@ -280,6 +280,44 @@ static void four_too(void **state)
 			    false);
 }
 
+/* Nobody knows when these will be done, so they are often still at it when the other one begins. */
+static void run_uneven(const void *what)
+{
+	uint64_t x = 88172645463325252ull;
+
+	for (unsigned i = 1;; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		world_launch(0, i % 3, (i % 3 ? 20 : 1 + x % 50000) * US, WORLD_WHOLE);
+		if (i % 20 == 0)
+			world_wait_all();
+	}
+}
+
+static void who_is_beside_kernels_that_take_now_this_now_that_gets_its_share(void **state)
+{
+	static const struct program programs[] = { { 20, 4, WORLD_WHOLE, 0, STREAM },
+						   { 200, 1, WORLD_WHOLE, 0, STREAM } };
+
+	for (unsigned i = 0; i < 2 * 2 * 2; i++) {
+		const struct program *p = &programs[i & 1];
+
+		world_begin();
+		world_start(world_fence(250, i & 2), run, p);
+		world_fence(750, i & 2);
+		for (unsigned j = 0; j <= i / 4; j++)
+			world_start(1, run_uneven, NULL);
+		world_run(4000 * MS);
+		world_count();
+		world_run(10000 * MS);
+		print_message("  %.1f of 25 beside %.1f\n", world_used(0), world_used(1));
+		check(100 * world_used(0) / (world_used(0) + world_used(1)), 21, 27,
+		      "the part beside kernels nobody knows", p);
+		world_end();
+	}
+}
+
 /* --- one that uses little --- */
 
 static struct {
@@ -420,6 +458,7 @@ int main(void)
 		cmocka_unit_test(two_that_are_alike_get_what_was_asked_and_the_card_is_busy),
 		cmocka_unit_test(two_that_are_not_too),
 		cmocka_unit_test(four_too),
+		cmocka_unit_test(who_is_beside_kernels_that_take_now_this_now_that_gets_its_share),
 		cmocka_unit_test(who_comes_at_100_hz_hardly_waits),
 		cmocka_unit_test(who_may_have_all_while_nobody_is_there_gives_it_back),
 		cmocka_unit_test(a_new_arbiter_hears_of_who_works),

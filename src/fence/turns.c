@@ -23,6 +23,7 @@
 #define GRACE_ALONE (50 * RF_MS) /* there is nobody */
 #define PATIENCE (20 * RF_MS) /* with long kernels of whoever should leave, */
 #define PATIENCE_LONG (100 * RF_MS) /* if one's own are as long */
+#define REMAINDER (RF_MS)	 /* of whoever left, that is done so soon after */
 #define REST (60 * RF_MS)	 /* of one that wants more than its share, beside others */
 #define DEBT (2000 * RF_MS)	 /* what a fence may owe for long kernels */
 #define STEADY 3	      /* intervals alike, to expect the next */
@@ -358,6 +359,8 @@ static void charge(struct rf_card_state *c, int64_t now)
 	for (unsigned i = 0; i < c->n; i++)
 		used[i] = look(c->member[i], crowded && c->member[i] == c->holder, alone,
 			       busy > 1 && !c->member[i]->spatial ? passed - passed / busy : 0, now, passed);
+	if (c->left && c->left->busy && c->holder && now > c->holder->lease_from + REMAINDER)
+		c->left = NULL; /* the card slices its time between them */
 	if (!alone)
 		divide(c, passed, used);
 	for (unsigned i = 0; i < c->n; i++) {
@@ -754,7 +757,7 @@ static bool all_spatial(const struct rf_card_state *c)
  * that looks by itself; or still have to say what it launched since. */
 static int64_t silence(const struct rf_card_state *c, const struct rf_member *h)
 {
-	return others_want(c, h) ? most(OVERDUE, least((h->until - h->since) / 8, STALE)) : STALE;
+	return others_want(c, h) ? most(OVERDUE, least((h->until - h->since) / 2, STALE)) : STALE;
 }
 
 static int64_t when(const struct rf_card_state *c, int64_t now)
