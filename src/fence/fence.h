@@ -385,7 +385,7 @@ bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key);
 bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 			 struct rf_entry *ret);
 
-/* --- share.c: time on the card --- */
+/* --- share*.c: time on the card --- */
 
 /* A stream as the calls below want it: the default one of a _ptsz or _ptds function is the thread's own. */
 static inline CUstream rf_stream(CUstream stream, bool per_thread)

@@ -1,9 +1,9 @@
-/* What a process does with its time on the card (share.c), beside an arbiter (turns.c), on a clock of numbers: a
+/* What a process does with its time on the card (share*.c), beside an arbiter (turns.c), on a clock of numbers: a
  * driver that knows what each kernel takes and what it is asked to do, and programs as they are. So it can be said
  * how often the card is disturbed by events, how long anybody waits, and how far the time that is told is from the
  * time that was used.
  *
- * The clock and the system calls of share.c are the ones here (-D, meson.build). */
+ * The clock and the system calls of share*.c are the ones here (-D, meson.build). */
 #include <linux/futex.h>
 #include <semaphore.h>
 #include <setjmp.h>

@@ -121,7 +121,7 @@ static void ring(struct stage *s)
 		s->ring_at = s->now + s->latency;
 }
 
-/* As share.c does: when something changes, and now and then while it waits for its own work to end. */
+/* As share*.c do: when something changes, and now and then while it waits for its own work to end. */
 static bool has_news(const struct stage *s, const struct program *p)
 {
 	return p->news || p->lie || (p->inflight && s->now - p->told_at >= (p->wants ? NAP : TOLD));

@@ -1,11 +1,11 @@
-/* Several programs on one card and one clock of numbers. Each is a process of a fence, with a share.c and an rf_fence of
+/* Several programs on one card and one clock of numbers. Each is a process of a fence, with a share*.c and an rf_fence of
  * its own; turns.c is the arbiter. So what they do to each other can be told to the microsecond, and again.
  *
  * The card takes what a stream has been given one after the other, and what several streams of a process have beside each
  * other as far as it fits. Processes it serves in slices, all of its own accord, and needs a while from one to the next.
  * What a launch, an event and a thread that wakes up take is as it was measured on an H200.
  *
- * The programs run in threads, never two at once: only clock, driver and futex pass the turn on. share.c is compiled with
+ * The programs run in threads, never two at once: only clock, driver and futex pass the turn on. share*.c is compiled with
  * the clock and the system calls of world.c (-D, meson.build). */
 #ifndef RF_FENCE_TEST_WORLD_H
 #define RF_FENCE_TEST_WORLD_H
