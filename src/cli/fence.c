@@ -30,10 +30,14 @@ static int run(int argc, char **argv, struct rf_err *err)
 		return stats(argc - 1, argv + 1, err);
 	if (argc > 0 && strcmp(argv[0], "arbiter") == 0)
 		return arbiter(argc - 1, argv + 1, err);
-	if (argc < 2 || strcmp(argv[0], "--") != 0)
+	if (argc < 2 || strcmp(argv[0], "--") != 0) {
+		/* An option without its value may have taken the next one. */
+		if (rf_terms_check(&o, err) < 0)
+			return -err->code;
 		return rf_fail(
 			err, RF_BAD_REQUEST,
 			"say what to run: ringfence fence --memory 20Gi --compute 50 -- program");
+	}
 	return rf_launch(&o, argv + 1, err);
 }
 

@@ -40,7 +40,7 @@ struct scan {
 static int take_value(struct scan *s, const struct rf_opt *opt, const char *inline_value,
 		      struct rf_err *err)
 {
-	if (inline_value == NULL && s->i + 1 < s->argc)
+	if (inline_value == NULL && s->i + 1 < s->argc && strcmp(s->argv[s->i + 1], "--") != 0)
 		inline_value = s->argv[++s->i];
 	if (inline_value == NULL)
 		return rf_fail(err, RF_BAD_REQUEST, "--%s needs a value: --%s %s", opt->name, opt->name,

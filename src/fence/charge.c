@@ -198,11 +198,20 @@ static struct rf_entry entry_of(const struct rf_charge *c, enum rf_space space, 
 				  .card = (uint8_t)c->card };
 }
 
+/* Of these the driver is asked to let go first, so an older one may still be there (rf_charge_count). */
+static bool goes_late(enum rf_space space)
+{
+	return space == RF_SPACE_HANDLE || space == RF_SPACE_EXTERNAL;
+}
+
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key)
 {
-	struct rf_entry e = entry_of(c, space, key);
+	struct rf_entry e = entry_of(c, space, key), old;
 
-	rf_table_put(&c->fence->table, &e);
+	if (!goes_late(space))
+		rf_table_put(&c->fence->table, &e);
+	else if (rf_table_put_over(&c->fence->table, &e, &old))
+		rf_charge_give_back(c->fence, &old);
 }
 
 void rf_charge_keep_once(struct rf_charge *c, enum rf_space space, uint64_t key)
@@ -224,6 +233,12 @@ CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, con
 	return CUDA_SUCCESS;
 }
 
+/* Managed memory may be on any card. */
+static bool spreads(const struct rf_entry *e)
+{
+	return e->space == RF_SPACE_POINTER || e->space == RF_SPACE_PAGE;
+}
+
 void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e)
 {
 	if (e->loan && e->borrowed)
@@ -232,7 +247,7 @@ void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e)
 		rf_loan_recall(f, e->loan, e->card, e->bytes);
 	else
 		rf_release(f, e->card, e->bytes);
-	for (uint32_t m = e->space == RF_SPACE_POINTER ? e->maps : 0; m; m &= m - 1)
+	for (uint32_t m = spreads(e) ? e->maps : 0; m; m &= m - 1)
 		rf_release(f, (unsigned)__builtin_ctz(m), e->bytes);
 }
 
@@ -253,6 +268,8 @@ CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r
 	}
 	rf_table_waive(&f->table);
 	rf_charge_give_back(f, e);
+	if (e->small)
+		rf_page_left(f, e);
 	return r;
 }
 
@@ -269,11 +286,24 @@ bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int 
 		e->maps += (uint32_t)maps;
 		last = e->refs == 0 && e->maps == 0;
 	}
+	if (last)
+		rf_table_take_found(&f->table, e, &gone);
 	rf_table_unlock(&f->table);
-	if (!last || !rf_table_take(&f->table, space, key, &gone))
-		return false;
-	rf_charge_drop(f, &gone, CUDA_SUCCESS);
-	return true;
+	if (last)
+		rf_charge_drop(f, &gone, CUDA_SUCCESS);
+	return last;
+}
+
+bool rf_charge_hold(struct rf_fence *f, enum rf_space space, uint64_t key)
+{
+	struct rf_entry *e;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, space, key);
+	if (e)
+		e->maps++;
+	rf_table_unlock(&f->table);
+	return e != NULL;
 }
 
 bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key)

@@ -232,6 +232,7 @@ struct rf_fence {
 	int card_of[RF_DEVICES];       /* atomic: card + 1 of a CUDA ordinal; 0: not asked yet */
 	CUcontext primary[RF_DEVICES]; /* atomic: the primary context, if the fence saw it */
 	struct rf_table table;
+	pthread_mutex_t page_lock; /* comes before the table's */
 	pthread_mutex_t loan_lock; /* comes after the table's */
 	struct rf_loan loan[RF_LEDGER_LOANS];
 	pthread_mutex_t pool_lock;
@@ -343,6 +344,7 @@ struct rf_charge {
 	unsigned card;
 	uint64_t bytes;
 	uint64_t owner;
+	bool small; /* of a page (page.c) */
 };
 
 /* What the driver takes from the card for an allocation of n bytes. */
@@ -377,13 +379,34 @@ CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, con
 CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r);
 /* Only the last part of that: gives back what e is charged. */
 void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e);
-/* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. */
+/* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. Handles and external memory are
+ * counted down when the driver has let go: until then whoever maps them finds them. */
 bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps);
+/* One more mapping if the thing is known. */
+bool rf_charge_hold(struct rf_fence *f, enum rf_space space, uint64_t key);
 /* One more reference if the thing is known. */
 bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key);
 /* Takes the thing out if one reference is all that holds it. */
 bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 			 struct rf_entry *ret);
+
+/* --- page.c: plain allocations, and the pages that small ones share --- */
+
+/* Around the driver's call for bytes: reserves; then takes it back and returns r, or enters what was made. A small one
+ * holds a lock in between. cards: on which further cards c->bytes are reserved. */
+CUresult rf_plain_begin(struct rf_charge *c, uint64_t bytes);
+CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r);
+void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr);
+/* Before rf_plain_keep, if it turned out to be larger; on failure everything is given back. */
+CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes);
+/* A small one is freed. */
+void rf_page_left(struct rf_fence *f, const struct rf_entry *small);
+/* It is to be lent: charges it with a page. */
+bool rf_page_lend(struct rf_fence *f, struct rf_entry *small);
+
+/* --- vmm.c --- */
+/* What memory a descriptor stands for, if it is a handle's: its card and size; size 0: it is not. */
+CUresult rf_vmm_behind(struct rf_fence *f, int fd, unsigned *ret_card, uint64_t *ret_bytes);
 
 /* --- share*.c: time on the card --- */
 
@@ -553,7 +576,7 @@ CUresult rf_open_end(struct rf_opening *o, const struct rf_opened *what);
 void rf_loan_tell(struct rf_fence *f);
 
 /* A pointer or mipmap that may be mapped external memory was freed. */
-void rf_ipc_buffer_gone(struct rf_fence *f, uint64_t key);
+CUresult rf_ipc_buffer_gone(struct rf_fence *f, const struct rf_entry *e, CUresult r);
 
 /* --- pool_book.c --- */
 

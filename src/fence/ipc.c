@@ -7,11 +7,15 @@
 
 #include "fence/fence.h"
 
+#define PAGE (2u << 20)
+#define OPAQUE_FD 1 /* CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD */
+
 /* --- loans --- */
 
 /* Without room in the ledger, or if the name is still in use for older memory, there is no loan. */
 uint16_t rf_loan_make(struct rf_fence *f, const void *name, unsigned card, uint64_t bytes)
 {
+	int saved = errno;
 	unsigned i = 0;
 	bool ok;
 
@@ -22,10 +26,12 @@ uint16_t rf_loan_make(struct rf_fence *f, const void *name, unsigned card, uint6
 		ok = false;
 	}
 	if (ok) {
-		f->loan[i] = (struct rf_loan){ .bytes = bytes, .card = (uint8_t)card, .made = true };
+		f->loan[i] =
+			(struct rf_loan){ .bytes = bytes, .card = (uint8_t)card, .made = true };
 		memcpy(f->loan[i].name, name, RF_LEDGER_NAME);
 	}
 	pthread_mutex_unlock(&f->loan_lock);
+	errno = saved;
 	return ok ? (uint16_t)(i + 1) : 0;
 }
 
@@ -101,6 +107,7 @@ static CUresult keep_loan(struct rf_fence *f, uint16_t loan, const struct rf_ope
 
 static uint16_t take(struct rf_fence *f, const void *name, unsigned *ret_busy)
 {
+	int saved = errno;
 	unsigned i = 0;
 	int r;
 
@@ -112,6 +119,7 @@ static uint16_t take(struct rf_fence *f, const void *name, unsigned *ret_busy)
 	}
 	*ret_busy = r == -EBUSY ? i : RF_LEDGER_LOANS;
 	pthread_mutex_unlock(&f->loan_lock);
+	errno = saved;
 	return r == 0 ? (uint16_t)(i + 1) : 0;
 }
 
@@ -192,7 +200,8 @@ static void lend(struct rf_fence *f, CUdeviceptr dptr, const CUipcMemHandle *han
 		return;
 	rf_table_lock(&f->table);
 	e = rf_table_find(&f->table, RF_SPACE_POINTER, base);
-	if (e && !e->loan && e->maps == 0 && f->card[e->card].cap != UINT64_MAX)
+	if (e && !e->loan && e->maps == 0 && f->card[e->card].cap != UINT64_MAX &&
+	    (!e->small || rf_page_lend(f, e)))
 		e->loan = rf_loan_make(f, handle, e->card, e->bytes);
 	rf_table_unlock(&f->table);
 }
@@ -241,7 +250,7 @@ static CUresult charge_opened(struct rf_opening *o, CUdeviceptr ptr)
 		r = card_of(o->fence, ptr, &what.card);
 	if (r != CUDA_SUCCESS)
 		return rf_open_cancel(o, r);
-	what.bytes = rf_footprint(size);
+	what.bytes = rf_footprint(size > PAGE ? size : PAGE);
 	return rf_open_end(o, &what);
 }
 
@@ -297,7 +306,24 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 	return r;
 }
 
-/* --- external memory: its size is what the program says, and the driver checks it --- */
+/* --- external memory: its size is what the program says, unless it can be found; the driver takes less for granted, too --- */
+
+static CUresult begin_import(struct rf_charge *c, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
+{
+	struct rf_fence *f = rf_join();
+	uint64_t bytes = 0;
+	unsigned card = 0;
+	CUresult r;
+
+	if (f && f->any_cap && desc->type == OPAQUE_FD) {
+		r = rf_vmm_behind(f, desc->handle.fd, &card, &bytes);
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
+	if (bytes > desc->size)
+		return rf_charge_begin_on(c, f, card, rf_footprint(bytes));
+	return rf_charge_begin(c, rf_footprint(desc->size));
+}
 
 CUresult cuImportExternalMemory(CUexternalMemory *mem, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 {
@@ -306,7 +332,7 @@ CUresult cuImportExternalMemory(CUexternalMemory *mem, const CUDA_EXTERNAL_MEMOR
 
 	if (!desc)
 		return RF_REAL(cuImportExternalMemory)(mem, desc);
-	r = rf_charge_begin(&c, rf_footprint(desc->size));
+	r = begin_import(&c, desc);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuImportExternalMemory)(mem, desc);
@@ -316,13 +342,10 @@ CUresult cuImportExternalMemory(CUexternalMemory *mem, const CUDA_EXTERNAL_MEMOR
 CUresult cuDestroyExternalMemory(CUexternalMemory mem)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_entry e;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (rf_charge_take_last(f, RF_SPACE_EXTERNAL, (uintptr_t)mem, &e))
-		return rf_charge_drop(f, &e, RF_REAL(cuDestroyExternalMemory)(mem));
 	r = RF_REAL(cuDestroyExternalMemory)(mem);
 	if (r == CUDA_SUCCESS)
 		rf_charge_count(f, RF_SPACE_EXTERNAL, (uintptr_t)mem, -1, 0);
@@ -336,8 +359,10 @@ static CUresult begin_buffer(struct rf_fence *f, CUexternalMemory mem)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!rf_table_room(&f->table))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	rf_charge_count(f, RF_SPACE_EXTERNAL, (uintptr_t)mem, 0, 1);
-	return CUDA_SUCCESS;
+	if (rf_charge_hold(f, RF_SPACE_EXTERNAL, (uintptr_t)mem))
+		return CUDA_SUCCESS;
+	rf_table_waive(&f->table);
+	return CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult end_buffer(struct rf_fence *f, CUexternalMemory mem, CUresult r, const void *key)
@@ -378,12 +403,13 @@ CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUext
 	return end_buffer(f, mem, r, mipmap);
 }
 
-void rf_ipc_buffer_gone(struct rf_fence *f, uint64_t key)
+CUresult rf_ipc_buffer_gone(struct rf_fence *f, const struct rf_entry *e, CUresult r)
 {
-	struct rf_entry e;
-
-	if (!rf_table_take(&f->table, RF_SPACE_BUFFER, key, &e))
-		return;
+	if (r != CUDA_SUCCESS) {
+		rf_table_put(&f->table, e);
+		return r;
+	}
 	rf_table_waive(&f->table);
-	rf_charge_count(f, RF_SPACE_EXTERNAL, e.owner, 0, -1);
+	rf_charge_count(f, RF_SPACE_EXTERNAL, e->owner, 0, -1);
+	return r;
 }

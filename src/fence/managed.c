@@ -51,24 +51,17 @@ static bool spread(struct rf_charge *c, uint32_t *ret_cards)
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
 	struct rf_charge c;
-	struct rf_entry e = { .space = RF_SPACE_POINTER };
-	CUresult r = rf_charge_begin(&c, rf_footprint(bytes));
+	uint32_t cards = 0;
+	CUresult r = rf_plain_begin(&c, bytes);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!spread(&c, &e.maps))
-		return rf_charge_undo(&c, CUDA_ERROR_OUT_OF_MEMORY);
+	if (!spread(&c, &cards))
+		return rf_plain_undo(&c, 0, CUDA_ERROR_OUT_OF_MEMORY);
 	r = RF_REAL(cuMemAllocManaged)(dptr, bytes, flags);
-	if (r != CUDA_SUCCESS) {
-		release_on(&c, e.maps);
-		return rf_charge_undo(&c, r);
-	}
-	e.key = *dptr;
-	e.bytes = c.bytes;
-	e.owner = c.owner;
-	e.refs = 1;
-	e.card = (uint8_t)c.card;
-	rf_table_put(&c.fence->table, &e);
+	if (r != CUDA_SUCCESS)
+		return rf_plain_undo(&c, cards, r);
+	rf_plain_keep(&c, cards, *dptr);
 	return r;
 }
 

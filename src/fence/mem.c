@@ -13,12 +13,15 @@ CUresult cuInit(unsigned int flags)
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
 	struct rf_charge c;
-	CUresult r = rf_charge_begin(&c, rf_footprint(bytes));
+	CUresult r = rf_plain_begin(&c, bytes);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuMemAlloc_v2)(dptr, bytes);
-	return rf_charge_end(&c, r, RF_SPACE_POINTER, dptr);
+	if (r != CUDA_SUCCESS)
+		return rf_plain_undo(&c, 0, r);
+	rf_plain_keep(&c, 0, *dptr);
+	return r;
 }
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -39,17 +42,17 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 {
 	struct rf_charge c;
 	CUdeviceptr got;
-	CUresult r = rf_charge_begin(&c, rf_footprint(times(round_up(width, PITCH), height)));
+	CUresult r = rf_plain_begin(&c, times(round_up(width, PITCH), height));
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
 	if (r != CUDA_SUCCESS)
-		return rf_charge_undo(&c, r);
+		return rf_plain_undo(&c, 0, r);
 	got = *dptr;
-	r = rf_charge_settle(&c, rf_footprint(times(*pitch, height)));
+	r = rf_plain_settle(&c, times(*pitch, height));
 	if (r == CUDA_SUCCESS)
-		rf_charge_keep(&c, RF_SPACE_POINTER, got);
+		rf_plain_keep(&c, 0, got);
 	else
 		RF_REAL(cuMemFree_v2)(got);
 	return r;
@@ -70,11 +73,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 			rf_pool_freed(f);
 		return r;
 	}
+	if (rf_table_take(&f->table, RF_SPACE_BUFFER, dptr, &e))
+		return rf_ipc_buffer_gone(f, &e, RF_REAL(cuMemFree_v2)(dptr));
 	r = RF_REAL(cuMemFree_v2)(dptr);
-	if (r == CUDA_SUCCESS) {
-		rf_ipc_buffer_gone(f, dptr);
+	if (r == CUDA_SUCCESS)
 		rf_pool_freed(f);
-	}
 	return r;
 }
 
@@ -224,12 +227,9 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_table_take(&f->table, RF_SPACE_MIPMAP, (uintptr_t)array, &e)) {
-		CUresult r = RF_REAL(cuMipmappedArrayDestroy)(array);
-
-		if (r == CUDA_SUCCESS)
-			rf_ipc_buffer_gone(f, (uintptr_t)array);
-		return r;
-	}
+	if (rf_table_take(&f->table, RF_SPACE_BUFFER, (uintptr_t)array, &e))
+		return rf_ipc_buffer_gone(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
+	if (!rf_table_take(&f->table, RF_SPACE_MIPMAP, (uintptr_t)array, &e))
+		return RF_REAL(cuMipmappedArrayDestroy)(array);
 	return rf_charge_drop(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
 }

@@ -170,6 +170,14 @@ static CUresult allocate_exactly(struct rf_fence *f, struct rf_pool *p, const st
 	return try_exactly(f, p, q);
 }
 
+static CUresult alloc_async(struct request q);
+
+/* Another thread has destroyed the pool meanwhile; its record may be another's now. */
+static CUresult pool_gone(const struct request *q)
+{
+	return q->named ? CUDA_ERROR_INVALID_VALUE : alloc_async(*q);
+}
+
 static CUresult allocate_slowly(struct rf_fence *f, struct rf_pool *p, const struct request *q,
 				uint64_t cost)
 {
@@ -178,6 +186,10 @@ static CUresult allocate_slowly(struct rf_fence *f, struct rf_pool *p, const str
 
 	if (!rf_pool_enter(f))
 		return call(q);
+	if (p->handle != q->pool || p->doomed) {
+		rf_pool_leave(f);
+		return pool_gone(q);
+	}
 	if (rf_pool_wanted(f))
 		rf_pool_give_way(f);
 	__atomic_add_fetch(&p->spent, cost, __ATOMIC_SEQ_CST);

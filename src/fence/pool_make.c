@@ -90,8 +90,10 @@ static CUresult destroy(struct rf_fence *f, CUmemoryPool pool)
 	uint64_t used = 0;
 	CUresult r;
 
-	if (p && p->card >= 0 && !p->fixed)
+	if (p && p->card >= 0 && !p->fixed) {
+		rf_pool_drain(p); /* nothing goes through unasked any more */
 		used = rf_pool_says(p, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+	}
 	if (used != 0 && used != RF_POOL_UNKNOWN) {
 		put_aside(f, p);
 		return CUDA_SUCCESS;

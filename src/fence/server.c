@@ -23,7 +23,8 @@
 #define SO_PEERPIDFD 77
 #endif
 #define LOOK_NS (100LL * 1000 * 1000)
-#define MAX_WAITING 4096 /* threads of one process that are believed */
+#define MAX_WAITING 4096		     /* threads of one process that are believed */
+#define CARD_BYTES_MOST ((uint64_t)16 << 40) /* 16 TiB: no card comes near it */
 
 struct guest {
 	int fd;
@@ -619,9 +620,14 @@ static pid_t holder(struct rf_fence_server *s, unsigned seat, int64_t began)
 	return s->jammed ? 0 : rf_ledger_holder(s->ledger_fd, seat);
 }
 
-static uint64_t clamp(uint64_t n, uint64_t cap)
+/* The books may stand above the cap: what the card has lost is booked whatever the cap (README, "Beyond
+ * the cap, but in the books"). But the tenant can write anything there, and it ends in metrics that are
+ * added up: what is more than any card has is not believed. */
+static uint64_t believed(uint64_t bytes, uint64_t cap)
 {
-	return cap != 0 && n > cap ? cap : n;
+	if (bytes <= CARD_BYTES_MOST)
+		return bytes;
+	return cap != 0 ? cap : CARD_BYTES_MOST;
 }
 
 /* What the processes on the seat say of their time. It can be no more than there was. */
@@ -683,7 +689,7 @@ static void add_memory(struct rf_fence_server *s, const struct rf_ledger *l, siz
 		if (__builtin_add_overflow(u->used_bytes, bytes, &u->used_bytes))
 			u->used_bytes = UINT64_MAX;
 	}
-	u->used_bytes = clamp(u->used_bytes, u->cap_bytes);
+	u->used_bytes = believed(u->used_bytes, u->cap_bytes);
 	u->refusals = l->refusals[card];
 }
 
@@ -740,7 +746,7 @@ size_t rf_fence_server_processes(struct rf_fence_server *s, size_t card,
 	read_bytes(s, l, card, has);
 	for (unsigned i = 0; i < RF_LEDGER_SEATS; i++) {
 		struct rf_desk_seat d = read_seat(s, card, i);
-		uint64_t bytes = clamp(has[i], s->limits.card[card].memory_bytes);
+		uint64_t bytes = believed(has[i], s->limits.card[card].memory_bytes);
 		uint64_t gpu_ns = d.gpu_ns - d.gpu_before + d.gpu_gone_ms * 1000000ull;
 		uint64_t held_ns = d.held_ns - d.held_before;
 		bool there = bytes || gpu_ns || held_ns || (l->seat[i].contexts >> card & 1);

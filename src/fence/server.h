@@ -57,7 +57,7 @@ void rf_fence_server_turn(struct rf_fence_server *s);
 int rf_fence_server_set_gate(struct rf_fence_server *s, int gate_fd, int desk_fd);
 
 struct rf_fence_usage {
-	uint64_t used_bytes; /* by living processes; at most cap_bytes if there is a cap */
+	uint64_t used_bytes; /* by living processes; may stand above cap_bytes for a moment (README.md) */
 	uint64_t cap_bytes;  /* 0: the whole card */
 	uint32_t processes;  /* that hold memory on the card */
 	uint64_t refusals;   /* allocations that did not fit, since the ledger exists */

@@ -113,6 +113,27 @@ void rf_table_put(struct rf_table *t, const struct rf_entry *e)
 	rf_table_unlock(t);
 }
 
+bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old)
+{
+	struct rf_entry *old;
+
+	rf_table_lock(t);
+	t->promised--;
+	old = rf_table_find(t, e->space, e->key);
+	if (old) {
+		*ret_old = *old;
+		*old = *e;
+		old->refs += ret_old->refs;
+		old->maps += ret_old->maps;
+	} else {
+		insert(t->slots, t->cap, e);
+		hint(t, e, 1);
+		t->n++;
+	}
+	rf_table_unlock(t);
+	return old != NULL;
+}
+
 bool rf_table_put_or_again(struct rf_table *t, const struct rf_entry *e)
 {
 	struct rf_entry *old;
@@ -150,17 +171,21 @@ static void erase(struct rf_table *t, struct rf_entry *e)
 	t->n--;
 }
 
+void rf_table_take_found(struct rf_table *t, struct rf_entry *e, struct rf_entry *ret)
+{
+	*ret = *e;
+	erase(t, e);
+	t->promised++;
+}
+
 bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct rf_entry *ret)
 {
 	struct rf_entry *e;
 
 	rf_table_lock(t);
 	e = rf_table_find(t, space, key);
-	if (e) {
-		*ret = *e;
-		erase(t, e);
-		t->promised++;
-	}
+	if (e)
+		rf_table_take_found(t, e, ret);
 	rf_table_unlock(t);
 	return e != NULL;
 }
@@ -175,6 +200,7 @@ static bool belongs(const struct rf_entry *e, uint64_t owner)
 	case RF_SPACE_EXTERNAL:
 	case RF_SPACE_MODULE:
 	case RF_SPACE_GREEN:
+	case RF_SPACE_PAGE:
 		return e->owner == owner;
 	default:
 		return false;

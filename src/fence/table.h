@@ -22,6 +22,7 @@ enum rf_space {
 	RF_SPACE_MODULE,
 	RF_SPACE_EXEC, /* executable graphs with allocation nodes */
 	RF_SPACE_GREEN, /* green contexts; the owner is the primary one */
+	RF_SPACE_PAGE, /* pages that small allocations share; refs: how many */
 };
 
 struct rf_entry {
@@ -29,10 +30,11 @@ struct rf_entry {
 	uint64_t bytes; /* charged; of a mapping: its length */
 	uint64_t owner; /* context, or the handle a mapping or buffer is of */
 	uint32_t refs;	/* handles: creates and retains not yet released */
-	uint32_t maps;	/* handles: live mappings; managed pointers: a bit per further card charged */
+	uint32_t maps;	/* handles: live mappings; managed pointers and pages: a bit per further card charged */
 	uint8_t space;
 	uint8_t card;
 	bool borrowed; /* the loan is another process's */
+	bool small; /* a pointer into a page, which is charged for it */
 	uint16_t loan; /* of the ledger, + 1; 0: not shared inside the fence */
 };
 
@@ -53,7 +55,10 @@ bool rf_table_room(struct rf_table *t);
 void rf_table_waive(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
-/* The same, but what is there gets one more reference and stays: then true. */
+/* For a name that the driver has just given out. If something older has it still, whoever let go of that last is about to
+ * say so: its counts are added to the new one's, it is handed out, and true comes back. */
+bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old);
+/* What is there gets one more reference and stays: then true. */
 bool rf_table_put_or_again(struct rf_table *t, const struct rf_entry *e);
 /* False: there is no such pointer. Without the lock, and O(1) without a miss for those who free what
  * was never in the table, which is most of all frees. */
@@ -68,5 +73,7 @@ void rf_table_forget(struct rf_table *t, uint64_t owner,
 void rf_table_lock(struct rf_table *t);
 void rf_table_unlock(struct rf_table *t);
 struct rf_entry *rf_table_find(struct rf_table *t, enum rf_space space, uint64_t key);
+/* As rf_table_take. */
+void rf_table_take_found(struct rf_table *t, struct rf_entry *e, struct rf_entry *ret);
 
 #endif

@@ -436,6 +436,41 @@ static void memory_lent_inside_the_fence_counts_once(void **state)
 	}
 }
 
+/* The books say what the card has lost, when one process has done something for a while and stands still; and how much. */
+static uint64_t lost_by(const char *how, uint64_t number)
+{
+	uint64_t used = 0;
+	pid_t pid;
+
+	start();
+	pid = spawn(number, 1, 500, how, 0);
+	wait_for_note(0);
+	assert_true(card_used(&used));
+	assert_in_range(used, CONTEXT, CAP);
+	assert_in_range(booked(), used, used + 64 * MIB); /* a pool may be charged ahead */
+	end(pid);
+	stop();
+	return used;
+}
+
+static void a_page_is_charged_until_the_last_in_it_is_freed(void **state)
+{
+	const uint64_t sizes[] = { 40 << 10, 300 << 10, 1 << 20 };
+
+	for (int i = 0; i < 3; i++)
+		assert_in_range(lost_by("holes", sizes[i]), CAP - 4 * MIB, CAP);
+}
+
+static void what_is_mapped_while_its_handle_is_released_is_charged(void **state)
+{
+	assert_true(lost_by("map", 0) > CONTEXT);
+}
+
+static void a_pool_that_is_destroyed_while_it_is_used_is_charged_for_what_it_keeps(void **state)
+{
+	lost_by("pool", 0);
+}
+
 /* How large an imported handle is shows only after the import: if its maker lets go of it just then, it
  * is there for a moment and in nobody's books. In the end they are right. */
 static void imported_handles_are_charged_in_the_end(void **state)
@@ -467,6 +502,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_lent_inside_the_fence_counts_once),
+		cmocka_unit_test(a_page_is_charged_until_the_last_in_it_is_freed),
+		cmocka_unit_test(what_is_mapped_while_its_handle_is_released_is_charged),
+		cmocka_unit_test(a_pool_that_is_destroyed_while_it_is_used_is_charged_for_what_it_keeps),
 		cmocka_unit_test(every_way_to_memory_stays_inside_the_cap),
 		cmocka_unit_test(imported_handles_are_charged_in_the_end),
 		cmocka_unit_test(sixteen_processes_of_64_threads_stay_inside_the_cap),

@@ -449,6 +449,46 @@ static void time_is_summed_over_gates_and_clamped(void **state)
 	rf_fence_server_stop(s);
 }
 
+static void write_booked(uint64_t bytes)
+{
+	rf_auto_close int fd = open("ledger", O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(pwrite(fd, &bytes, 8, (off_t)offsetof(struct rf_ledger, used)), 8);
+}
+
+/* A pool that had to take more of the card has it booked. */
+static void books_above_the_cap_are_told_and_lies_are_not(void **state)
+{
+	struct rf_fence_server *s = start(share, NULL);
+	struct rf_fence_process list[4];
+	int pipe_fd;
+	pid_t pid = seat_somebody(&pipe_fd);
+
+	write_booked(100 * MIB);
+	assert_int_equal(usage(s).cap_bytes, 64 * MIB);
+	assert_int_equal(usage(s).used_bytes, 100 * MIB);
+	assert_int_equal(rf_fence_server_processes(s, 0, list, 4), 1);
+	assert_int_equal(list[0].bytes, 100 * MIB);
+
+	write_booked(UINT64_MAX);
+	assert_int_equal(usage(s).used_bytes, 64 * MIB);
+	assert_int_equal(rf_fence_server_processes(s, 0, list, 4), 1);
+	assert_int_equal(list[0].bytes, 64 * MIB);
+	rf_fence_server_stop(s);
+	close(pipe_fd);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+
+	s = start(whole, NULL); /* no cap to go by */
+	pid = seat_somebody(&pipe_fd);
+	write_booked(UINT64_MAX);
+	assert_true(usage(s).used_bytes <= (uint64_t)1 << 44);
+	assert_int_equal(rf_fence_server_processes(s, 0, list, 4), 1);
+	assert_true(list[0].bytes <= (uint64_t)1 << 44);
+	rf_fence_server_stop(s);
+	close(pipe_fd);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static int setup(void **state)
 {
 	return mkdtemp(folder) == NULL || chdir(folder) < 0;
@@ -472,6 +512,7 @@ int main(void)
 		cmocka_unit_test(strangers_are_sent_away_when_they_come),
 		cmocka_unit_test(who_is_gone_is_not_answered),
 		cmocka_unit_test(time_is_summed_over_gates_and_clamped),
+		cmocka_unit_test(books_above_the_cap_are_told_and_lies_are_not),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

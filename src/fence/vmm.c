@@ -142,18 +142,37 @@ static void forget_binding(struct rf_fence *f, uint64_t object, CUdevice dev, ui
 	free(b);
 }
 
+/* What keeps a handle's memory is counted before the driver is asked, so that a release on another thread does not
+ * give its charge back. A handle that is not in the table is of memory that is not counted, or somebody guesses. */
+static CUresult hold(struct rf_fence *f, CUmemGenericAllocationHandle handle)
+{
+	CUmemAllocationProp prop = { 0 };
+	unsigned card;
+
+	if (rf_charge_hold(f, RF_SPACE_HANDLE, handle) || !f->any_cap ||
+	    RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle) != CUDA_SUCCESS ||
+	    !on_a_card(&prop))
+		return CUDA_SUCCESS;
+	if (rf_card_of(f, prop.location.id, &card) == CUDA_SUCCESS &&
+	    f->card[card].cap == UINT64_MAX)
+		return CUDA_SUCCESS;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 /* The handle's memory is kept by the object from before the driver is asked. */
 static CUresult begin_binding(struct rf_fence *f, uint64_t object, CUdevice dev, uint64_t offset,
 			      CUmemGenericAllocationHandle handle)
 {
 	struct rf_binding *b = malloc(sizeof(*b));
+	CUresult r = b ? hold(f, handle) : CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (!b)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (r != CUDA_SUCCESS) {
+		free(b);
+		return r;
+	}
 	*b = (struct rf_binding){
 		.object = object, .offset = offset, .handle = handle, .dev = dev
 	};
-	rf_charge_count(f, RF_SPACE_HANDLE, handle, 0, 1);
 	pthread_mutex_lock(&f->bind_lock);
 	b->next = f->bindings;
 	f->bindings = b;
@@ -359,6 +378,21 @@ static CUresult size_of(CUmemGenericAllocationHandle handle, const CUmemAllocati
 	return *ret == 0 || *ret > cap ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
+/* One more reference if the handle is known, as what it is. */
+static bool is_known(struct rf_fence *f, CUmemGenericAllocationHandle handle, uint64_t bytes)
+{
+	struct rf_entry *e;
+	bool known;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
+	known = e && e->bytes == bytes;
+	if (known)
+		e->refs++;
+	rf_table_unlock(&f->table);
+	return known;
+}
+
 /* In full, always: the exporter may be gone before the importer is. */
 static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle handle)
 {
@@ -368,8 +402,6 @@ static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle h
 	unsigned card;
 	CUresult r;
 
-	if (rf_charge_again(f, RF_SPACE_HANDLE, handle))
-		return CUDA_SUCCESS;
 	/* What has no properties is no memory but a multicast object. */
 	if (RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle) != CUDA_SUCCESS)
 		return enter_object(f, handle, true);
@@ -378,9 +410,15 @@ static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle h
 	if (!on_a_card(&prop))
 		return CUDA_SUCCESS;
 	r = rf_card_of(f, prop.location.id, &card);
-	if (r != CUDA_SUCCESS || f->card[card].cap == UINT64_MAX)
+	if (r != CUDA_SUCCESS)
 		return r;
+	if (f->card[card].cap == UINT64_MAX) {
+		rf_charge_again(f, RF_SPACE_HANDLE, handle);
+		return r;
+	}
 	r = size_of(handle, &prop, f->card[card].cap, &size);
+	if (r == CUDA_SUCCESS && is_known(f, handle, rf_footprint(size)))
+		return r;
 	if (r == CUDA_SUCCESS)
 		r = rf_charge_begin_on(&c, f, card, rf_footprint(size));
 	if (r != CUDA_SUCCESS)
@@ -412,64 +450,121 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	return r;
 }
 
+CUresult rf_vmm_behind(struct rf_fence *f, int fd, unsigned *ret_card, uint64_t *ret_bytes)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	CUmemAllocationProp prop = { 0 };
+	CUresult r = CUDA_SUCCESS;
+
+	*ret_bytes = 0;
+	if (RF_REAL(cuMemImportFromShareableHandle)(&handle, (void *)(intptr_t)fd,
+						    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) !=
+	    CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	if (RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle) == CUDA_SUCCESS &&
+	    on_a_card(&prop)) {
+		r = rf_card_of(f, prop.location.id, ret_card);
+		if (r == CUDA_SUCCESS && f->card[*ret_card].cap != UINT64_MAX)
+			r = size_of(handle, &prop, f->card[*ret_card].cap, ret_bytes);
+	}
+	RF_REAL(cuMemRelease)(handle);
+	return r;
+}
+
 /* --- references and mappings --- */
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_entry e;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_charge_take_last(f, RF_SPACE_HANDLE, handle, &e)) {
-		r = RF_REAL(cuMemRelease)(handle);
-		if (r == CUDA_SUCCESS)
-			count(f, handle, -1, 0);
-		return r;
-	}
-	r = rf_charge_drop(f, &e, RF_REAL(cuMemRelease)(handle));
-	if (r == CUDA_SUCCESS && e.bytes == 0)
-		object_gone(f, handle, e.owner == SHARED);
+	r = RF_REAL(cuMemRelease)(handle);
+	if (r == CUDA_SUCCESS)
+		count(f, handle, -1, 0);
 	return r;
 }
 
+/* If another thread unmaps it meanwhile, the fence may have forgotten it already: then it is charged anew. */
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	struct rf_fence *f = rf_join();
+	CUmemGenericAllocationHandle got = 0;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	r = RF_REAL(cuMemRetainAllocationHandle)(handle, addr);
+	r = RF_REAL(cuMemRetainAllocationHandle)(handle ? &got : NULL, addr);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!rf_charge_again(f, RF_SPACE_HANDLE, got) && f->any_cap)
+		r = charge_import(f, got);
 	if (r == CUDA_SUCCESS)
-		count(f, *handle, 1, 0);
+		*handle = got;
+	else
+		RF_REAL(cuMemRelease)(got);
 	return r;
 }
 
-/* Mappings are counted before the driver is asked, so that a release on another thread cannot see
- * the handle unused in between. */
+/* Another thread may have unmapped what was there before, and not said so yet. */
+static void enter_mapping(struct rf_fence *f, CUdeviceptr ptr, size_t size, uint64_t handle)
+{
+	struct rf_entry e = { .key = ptr,
+			      .bytes = size,
+			      .owner = handle,
+			      .space = RF_SPACE_MAPPING },
+			old;
+
+	e.refs = 1;
+	if (!rf_table_put_over(&f->table, &e, &old))
+		return;
+	count(f, old.owner, 0, -1);
+}
+
+/* The handle the mapping was of; false: there is none, or only one that was made since. */
+static bool leave_mapping(struct rf_fence *f, CUdeviceptr at, uint64_t *ret_handle,
+			  size_t *ret_size)
+{
+	struct rf_entry gone = { 0 };
+	struct rf_entry *e;
+	bool last;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, RF_SPACE_MAPPING, at);
+	*ret_size = e ? e->bytes : 0;
+	last = e && --e->refs == 0;
+	if (last)
+		rf_table_take_found(&f->table, e, &gone);
+	rf_table_unlock(&f->table);
+	if (last)
+		rf_table_waive(&f->table);
+	*ret_handle = gone.owner;
+	return last;
+}
+
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 		  unsigned long long flags)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_entry e = {
-		.key = ptr, .bytes = size, .owner = handle, .space = RF_SPACE_MAPPING
-	};
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!rf_table_room(&f->table))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	count(f, handle, 0, 1);
+	r = hold(f, handle);
+	if (r != CUDA_SUCCESS) {
+		rf_table_waive(&f->table);
+		return r;
+	}
 	r = RF_REAL(cuMemMap)(ptr, size, offset, handle, flags);
 	if (r != CUDA_SUCCESS) {
 		rf_table_waive(&f->table);
 		count(f, handle, 0, -1);
 		return r;
 	}
-	rf_table_put(&f->table, &e);
+	enter_mapping(f, ptr, size, handle);
 	return r;
 }
 
@@ -477,8 +572,9 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_entry e;
 	CUdeviceptr at = ptr;
+	uint64_t handle;
+	size_t step;
 	CUresult r;
 
 	if (!f)
@@ -486,10 +582,10 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	r = RF_REAL(cuMemUnmap)(ptr, size);
 	if (r != CUDA_SUCCESS)
 		return r;
-	while (at - ptr < size && rf_table_take(&f->table, RF_SPACE_MAPPING, at, &e)) {
-		rf_table_waive(&f->table);
-		count(f, e.owner, 0, -1);
-		at += e.bytes ? e.bytes : 1;
-	}
+	do {
+		if (leave_mapping(f, at, &handle, &step))
+			count(f, handle, 0, -1);
+		at += step;
+	} while (step && at - ptr < size);
 	return r;
 }

@@ -89,6 +89,10 @@ check "not a program: 126" status 126 fence -- "$root/README.md"
 check "a bad option: 2" status 2 fence --frob -- true
 check "a bad size: 2" status 2 fence --memory lots -- true
 check "a bad share: 2" status 2 fence --compute 101 -- true
+check "no program's name: 2" status 2 fence -- ""
+refuses "a forgotten size is asked for" "needs a value" fence --memory -- true
+refuses "a forgotten unit too" "did you mean 20Gi" fence --memory 20 -- true
+refuses "a cap below a context is explained" "context alone takes" fence --memory 20M -- true
 refuses "a bad share is said before a missing driver" "1 to 100" env -u RINGFENCE_SIM -u LD_LIBRARY_PATH \
 	"$RINGFENCE" fence --compute 150 -- true
 refuses "a card that is not there is named with those that are" "this machine has 0 (GPU-" fence --card 9 -- true

@@ -65,10 +65,13 @@ uint64_t rf_machine_context_bytes(const struct rf_machine *m, const struct rf_gp
 
 /* --- terms.c: from words to limits ------------------------------------------------------------- */
 
-/* What can be said of the words before the machine is known; rf_terms_read says the same. */
+/* What can be said of the words before the machine is known. Of figures rf_terms_read says the same. */
 int rf_terms_check(const struct rf_launch_opts *o, struct rf_err *err);
 int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,
 		  struct rf_fence_limits *ret, struct rf_err *err);
+/* The cap holds at least a context, if it is known what one takes (l->context_bytes). */
+int rf_terms_check_context(const struct rf_launch_opts *o, const struct rf_gpu_card *c,
+			   const struct rf_fence_limit *l, struct rf_err *err);
 /* visible: CUDA_VISIBLE_DEVICES as the caller has it. It must not name a card outside of the fence. */
 int rf_terms_check_visible(const char *visible, const struct rf_machine *m,
 			   const struct rf_fence_limits *limits, struct rf_err *err);

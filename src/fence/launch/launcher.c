@@ -34,6 +34,16 @@ struct launcher {
 
 /* --- before anything runs --- */
 
+static int check_program(const char *name, struct rf_err *err)
+{
+	if (name[0] != '\0')
+		return 0;
+	return rf_fail(
+		err, RF_INVALID,
+		"the program's name behind \"--\" is empty: is a variable not set? say what to "
+		"run: -- program [arguments]");
+}
+
 static int check_outside(struct rf_err *err)
 {
 	pid_t launcher = 0;
@@ -124,6 +134,8 @@ static int find_terms(struct launcher *l, const struct rf_launch_opts *o, struct
 		l->report.index[i] = card->index;
 		if (limits->card[i].memory_bytes != 0)
 			limits->card[i].context_bytes = rf_machine_context_bytes(m, card, o->mps);
+		if (rf_terms_check_context(o, card, &limits->card[i], err) < 0)
+			return -err->code;
 	}
 	return 0;
 }
@@ -459,9 +471,9 @@ int rf_launch(const struct rf_launch_opts *o, char **argv, struct rf_err *err)
 
 	signal(SIGCHLD, SIG_DFL); /* whoever ignored it has no use for exit codes; we do */
 	sigprocmask(SIG_BLOCK, NULL, &l.old_mask);
-	if (rf_terms_check(o, err) < 0 || check_outside(err) < 0 ||
-	    find_library(library, err) < 0 || (o->mps && check_mps(err) < 0) ||
-	    find_terms(&l, o, m, err) < 0)
+	if (rf_terms_check(o, err) < 0 || check_program(argv[0], err) < 0 ||
+	    check_outside(err) < 0 || find_library(library, err) < 0 ||
+	    (o->mps && check_mps(err) < 0) || find_terms(&l, o, m, err) < 0)
 		return -err->code;
 	name_fence(l.report.name, o->name, argv[0]);
 	r = catch_signals(&l, err);

@@ -3,6 +3,38 @@
 
 #include "fence/launch/launch.h"
 
+#define MIB ((uint64_t)1 << 20)
+#define MEMORY_LEAST MIB /* whatever the card: no context is so small */
+
+/* What somebody may have meant who wrote so few bytes: "20" is 20Gi, "2048" and "500m" are so many Mi.
+ * NULL: no idea. */
+static const char *forgotten_suffix(const char *text, uint64_t bytes)
+{
+	size_t digits = strspn(text, "0123456789.");
+
+	if (strcmp(text + digits, "m") == 0)
+		return "Mi";
+	if (text[digits] != '\0')
+		return NULL;
+	return bytes < 1024 ? "Gi" : "Mi";
+}
+
+static int too_little(const char *text, uint64_t bytes, struct rf_err *err)
+{
+	const char *suffix = forgotten_suffix(text, bytes);
+	rf_auto(buf) hint = RF_BUF_INIT;
+
+	if (suffix != NULL)
+		rf_buf_printf(&hint, "did you mean %.*s%s?", (int)strspn(text, "0123456789."), text,
+			      suffix);
+	else
+		rf_buf_puts(&hint, "write it like 20Gi");
+	return rf_fail(err, RF_INVALID,
+		       "--memory %s: that is %llu byte%s, and no program runs on a card with less "
+		       "than 1Mi; %s",
+		       text, (unsigned long long)bytes, bytes == 1 ? "" : "s", hint.p);
+}
+
 static int read_memory(const char *text, uint64_t *ret, struct rf_err *err)
 {
 	int64_t bytes = 0;
@@ -17,6 +49,8 @@ static int read_memory(const char *text, uint64_t *ret, struct rf_err *err)
 			       "--memory %s: a program needs some; leave the option out for the "
 			       "whole card",
 			       text);
+	if ((uint64_t)bytes < MEMORY_LEAST)
+		return too_little(text, (uint64_t)bytes, err);
 	*ret = (uint64_t)bytes;
 	return 0;
 }
@@ -115,11 +149,56 @@ static int read_figures(const struct rf_launch_opts *o, struct figures *ret, str
 	return 0;
 }
 
+/* An option whose value was forgotten has taken the next word for it. */
+static int check_given(const char *option, const char *value, const char *wants, struct rf_err *err)
+{
+	if (value == NULL || strncmp(value, "--", 2) != 0)
+		return 0;
+	return rf_fail(err, RF_INVALID, "--%s wants %s, but the next word is \"%s\"", option, wants,
+		       value);
+}
+
+static int check_all_given(const struct rf_launch_opts *o, struct rf_err *err)
+{
+	if (check_given("memory", o->memory, "a size, such as 20Gi", err) < 0 ||
+	    check_given("compute", o->compute, "per cent, such as 50", err) < 0 ||
+	    check_given("card", o->cards, "a card's number or UUID, or all", err) < 0 ||
+	    check_given("name", o->name, "a name", err) < 0)
+		return -err->code;
+	return 0;
+}
+
+static int check_name(const char *name, struct rf_err *err)
+{
+	if (name == NULL || rf_str_trim(rf_str(name)).n > 0)
+		return 0;
+	return rf_fail(
+		err, RF_INVALID,
+		"--name \"%s\": stats would show a fence without a name; write one, or leave "
+		"the option out for the program's",
+		name);
+}
+
 int rf_terms_check(const struct rf_launch_opts *o, struct rf_err *err)
 {
 	struct figures f;
 
+	if (check_all_given(o, err) < 0 || check_name(o->name, err) < 0)
+		return -err->code;
 	return read_figures(o, &f, err);
+}
+
+int rf_terms_check_context(const struct rf_launch_opts *o, const struct rf_gpu_card *c,
+			   const struct rf_fence_limit *l, struct rf_err *err)
+{
+	if (l->memory_bytes == 0 || l->memory_bytes >= l->context_bytes)
+		return 0;
+	return rf_fail(
+		err, RF_INVALID,
+		"--memory %s: on card %d (%s) a program's context alone takes %lluMi; ask for "
+		"more than that, or leave the option out for the whole card",
+		o->memory, c->index, c->name,
+		(unsigned long long)((l->context_bytes + MIB - 1) / MIB));
 }
 
 int rf_terms_read(const struct rf_launch_opts *o, const struct rf_machine *m,

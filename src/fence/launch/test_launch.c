@@ -95,6 +95,45 @@ static void words_that_make_no_sense_are_explained(void **state)
 	refuses((struct rf_launch_opts){ .priority = 5000 }, "-1000 to 1000");
 }
 
+static void a_size_without_its_unit_is_taken_for_a_slip(void **state)
+{
+	refuses((struct rf_launch_opts){ .memory = "20" },
+		"--memory 20: that is 20 bytes, and no program runs on a card with less than 1Mi; "
+		"did you mean 20Gi?");
+	refuses((struct rf_launch_opts){ .memory = "1" }, "1 byte, ");
+	refuses((struct rf_launch_opts){ .memory = "1" }, "did you mean 1Gi?");
+	refuses((struct rf_launch_opts){ .memory = "0.5" }, "did you mean 0.5Gi?");
+	refuses((struct rf_launch_opts){ .memory = "2048" }, "did you mean 2048Mi?");
+	refuses((struct rf_launch_opts){ .memory = "500m" }, "did you mean 500Mi?");
+	refuses((struct rf_launch_opts){ .memory = "1k" },
+		"--memory 1k: that is 1000 bytes, and no program runs on a card with less than "
+		"1Mi; write it like 20Gi");
+	refuses((struct rf_launch_opts){ .memory = "1023Ki" }, "less than 1Mi");
+	assert_int_equal(
+		read_terms((struct rf_launch_opts){ .memory = "1Mi" }).card[0].memory_bytes,
+		1 << 20);
+}
+
+static void a_cap_that_does_not_hold_a_context_is_refused(void **state)
+{
+	struct rf_launch_opts o = { .memory = "20M" };
+	struct rf_gpu_card card = { .index = 3, .name = "NVIDIA H200" };
+	struct rf_fence_limit l = { .memory_bytes = 20000000, .context_bytes = (524 << 20) - 1 };
+	struct rf_err err = RF_ERR_INIT;
+
+	assert_int_equal(rf_terms_check_context(&o, &card, &l, &err), -RF_INVALID);
+	assert_int_equal(rf_code_info(err.code)->exit, 2);
+	assert_string_equal(err.msg, "--memory 20M: on card 3 (NVIDIA H200) a program's context "
+				     "alone takes 524Mi; ask for more than that, or leave the "
+				     "option out for the whole card");
+	l.memory_bytes = l.context_bytes;
+	assert_int_equal(rf_terms_check_context(&o, &card, &l, &err), 0);
+	l.memory_bytes = 0; /* the whole card */
+	assert_int_equal(rf_terms_check_context(&o, &card, &l, &err), 0);
+	l = (struct rf_fence_limit){ .memory_bytes = 20000000 }; /* it is not known */
+	assert_int_equal(rf_terms_check_context(&o, &card, &l, &err), 0);
+}
+
 /* Whatever this machine has: nobody is told of a missing driver first. */
 static void words_are_read_before_the_machine_is_asked(void **state)
 {
@@ -106,6 +145,16 @@ static void words_are_read_before_the_machine_is_asked(void **state)
 		{ { .memory = "lots" }, "--memory" },
 		{ { .priority = -1001 }, "--priority -1001" },
 		{ { .compute = "0", .mps = true, .cards = "99" }, "--compute 0" },
+		{ { .memory = "20" }, "did you mean 20Gi?" },
+		{ { .name = "" }, "without a name" },
+		{ { .name = " \n" }, "without a name" },
+		/* the value was forgotten: the next word is taken for it */
+		{ { .memory = "--" },
+		  "--memory wants a size, such as 20Gi, but the next word is \"--\"" },
+		{ { .memory = "--compute" }, "--memory wants a size" },
+		{ { .compute = "--" }, "--compute wants per cent" },
+		{ { .cards = "--" }, "--card wants a card's number" },
+		{ { .name = "--" }, "--name wants a name" },
 	};
 	static char program[] = "true";
 	char *argv[] = { program, NULL };
@@ -119,6 +168,18 @@ static void words_are_read_before_the_machine_is_asked(void **state)
 		if (strstr(err.msg, bad[i].text) == NULL)
 			fail_msg("\"%s\" lacks \"%s\"", err.msg, bad[i].text);
 	}
+}
+
+static void a_program_without_a_name_is_not_looked_for(void **state)
+{
+	struct rf_launch_opts o = { .memory = "20Gi" };
+	struct rf_err err = RF_ERR_INIT;
+	static char program[] = "";
+	char *argv[] = { program, NULL };
+
+	assert_int_equal(rf_launch(&o, argv, &err), -RF_INVALID);
+	assert_int_equal(rf_code_info(err.code)->exit, 2);
+	assert_non_null(strstr(err.msg, "name behind \"--\" is empty"));
 }
 
 static void only_cards_of_the_fence_may_be_made_visible(void **state)
@@ -679,7 +740,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_become_limits),
 		cmocka_unit_test(words_that_make_no_sense_are_explained),
+		cmocka_unit_test(a_size_without_its_unit_is_taken_for_a_slip),
+		cmocka_unit_test(a_cap_that_does_not_hold_a_context_is_refused),
 		cmocka_unit_test(words_are_read_before_the_machine_is_asked),
+		cmocka_unit_test(a_program_without_a_name_is_not_looked_for),
 		cmocka_unit_test(only_cards_of_the_fence_may_be_made_visible),
 		cmocka_unit_test(a_folder_that_others_can_write_in_is_not_used),
 		cmocka_unit_test(what_killed_launchers_leave_is_removed),

@@ -217,10 +217,12 @@ CUresult cuImportExternalMemory(CUexternalMemory *mem, const CUDA_EXTERNAL_MEMOR
 {
 	CUresult r = fake_failing();
 	struct thing *t;
+	uint64_t size;
 
 	if (r != CUDA_SUCCESS || !desc)
 		return r ? r : CUDA_ERROR_INVALID_VALUE;
-	t = fake_make(desc->size, 0);
+	size = desc->type == 1 ? (uint64_t)desc->handle.fd * MIB : 0; /* all of it stays on the card */
+	t = fake_make(size > desc->size ? size : desc->size, 0);
 	cuCtxGetCurrent(&t->ctx);
 	*mem = (CUexternalMemory)t;
 	return CUDA_SUCCESS;

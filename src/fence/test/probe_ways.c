@@ -291,9 +291,11 @@ static void ipc_of_peer(void)
 	CHECK(booked_on(1) == 0);
 }
 
+enum { OPAQUE_FD = 1, OPAQUE_WIN32 = 2 }; /* the second is of no kind that the fence can look into */
+
 static void external(void)
 {
-	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = 1, .size = 100 * MIB };
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = OPAQUE_WIN32, .size = 100 * MIB };
 	CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .size = 10 * MIB };
 	CUcontext ctx = context(0);
 	CUexternalMemory m, other;
@@ -325,6 +327,29 @@ static void external(void)
 	break_next(0);
 	BROKEN(cuDestroyExternalMemory(m));
 	CHECK(holds(CAP));
+	OK(cuDestroyExternalMemory(m));
+	CHECK(holds(0));
+	CHECK(cuExternalMemoryGetMappedBuffer(&p, m, &part) == CUDA_ERROR_INVALID_HANDLE);
+	/* A descriptor of memory that is larger than said, as large, smaller; too large; of something else. */
+	desc = (CUDA_EXTERNAL_MEMORY_HANDLE_DESC){ .type = OPAQUE_FD, .size = 2 * MIB, .handle.fd = 100 };
+	OK(cuImportExternalMemory(&m, &desc));
+	CHECK(holds(100 * MIB));
+	OK(cuDestroyExternalMemory(m));
+	desc.size = 100 * MIB;
+	OK(cuImportExternalMemory(&m, &desc));
+	CHECK(holds(100 * MIB));
+	OK(cuDestroyExternalMemory(m));
+	desc.handle.fd = 10;
+	OK(cuImportExternalMemory(&m, &desc));
+	CHECK(holds(100 * MIB));
+	OK(cuDestroyExternalMemory(m));
+	desc.handle.fd = CAP / MIB + 2;
+	OOM(cuImportExternalMemory(&m, &desc));
+	CHECK(holds(0));
+	desc.handle.fd = 50;
+	break_next(0); /* it cannot be imported as a handle */
+	OK(cuImportExternalMemory(&m, &desc));
+	CHECK(holds(100 * MIB));
 	OK(cuCtxDestroy_v2(ctx));
 	CHECK(holds(0));
 }

@@ -127,9 +127,11 @@ static bool got(CUresult r, const char *what)
 	return r == CUDA_SUCCESS;
 }
 
-/* Above 1 MiB: smaller ones share pages, and count for their part of one. */
-static uint64_t some_bytes(struct worker *w)
+/* Small ones share pages; of modules the fence counts a part of one. */
+static uint64_t some_bytes(struct worker *w, enum kind kind)
 {
+	if (kind != MODULE && dice(w, 3) == 0)
+		return 1 + dice(w, 1 << dice(w, 21));
 	return MIB + 1 + dice(w, (1 << dice(w, 7)) * MIB);
 }
 
@@ -343,13 +345,13 @@ static bool take(struct worker *w, struct thing *t)
 {
 	size_t pitch;
 
-	t->bytes = some_bytes(w);
+	t->bytes = some_bytes(w, t->kind);
 	switch (t->kind) {
 	case PLAIN:
 		return take_plain(w, t);
 	case PITCH:
 		return got(CU(cuMemAllocPitch_v2)(&t->ptr, &pitch, 700 + dice(w, 9000),
-						  2048 + dice(w, 999), 4),
+						  dice(w, 2) ? 2048 + dice(w, 999) : 1 + dice(w, 2000), 4),
 			   "pitch");
 	case MANAGED:
 		return got(CU(cuMemAllocManaged)(&t->ptr, t->bytes, 1), "cuMemAllocManaged");
@@ -539,8 +541,149 @@ static void borrow(void)
 	pause();
 }
 
+/* Says that the card stands as it shall be looked at. */
+static void stand(void)
+{
+	struct note n = { .kind = PLAIN, .bytes = 1, .pid = getpid(), .fd = -1 };
+
+	board_write(&board->place[0], &n);
+	pause();
+}
+
+/* Keeps one small allocation in each page and frees those beside it, until the cap is reached. */
+static void leave_holes(uint64_t bytes)
+{
+	static CUdeviceptr all[1 << 16];
+	size_t n = 0;
+
+	while (n < 1 << 16 && got(CU(cuMemAlloc_v2)(&all[n], bytes), "small"))
+		n++;
+	for (size_t i = 1; i < n; i++)
+		if (all[i] / (2 * MIB) == all[i - 1] / (2 * MIB))
+			must(CU(cuMemFree_v2)(all[i]), "free a small one");
+	while (got(CU(cuMemAlloc_v2)(&all[0], 2 * MIB), "a page"))
+		;
+	stand();
+}
+
+/* Two threads at the same instant, again and again. */
+static struct {
+	CUcontext ctx;
+	uint64_t round; /* atomic */
+	uint64_t over;	/* atomic: the other's part of it */
+	uint64_t pause[2];
+	CUresult (*does)(void);
+	CUmemGenericAllocationHandle handle;
+	CUmemoryPool pool;
+	CUdeviceptr at;
+	CUresult result;
+} duel;
+
+static void spin(uint64_t n)
+{
+	for (volatile uint64_t i = 0; i < n; i++)
+		;
+}
+
+static void *second(void *arg)
+{
+	must(CU(cuCtxSetCurrent)(duel.ctx), "cuCtxSetCurrent");
+	for (uint64_t i = 1;; i++) {
+		while (__atomic_load_n(&duel.round, __ATOMIC_ACQUIRE) < i)
+			;
+		spin(duel.pause[0]);
+		duel.result = duel.does();
+		__atomic_store_n(&duel.over, i, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void start_duel(CUcontext ctx, CUresult (*does)(void))
+{
+	pthread_t t;
+
+	duel.ctx = ctx;
+	duel.does = does;
+	if (pthread_create(&t, NULL, second, NULL) != 0)
+		_exit(4);
+}
+
+static CUresult meet(struct worker *w, CUresult (*first)(void))
+{
+	CUresult r;
+
+	duel.pause[0] = dice(w, 300);
+	duel.pause[1] = dice(w, 300);
+	__atomic_add_fetch(&duel.round, 1, __ATOMIC_RELEASE);
+	spin(duel.pause[1]);
+	r = first();
+	while (__atomic_load_n(&duel.over, __ATOMIC_ACQUIRE) < duel.round)
+		;
+	return r;
+}
+
+static CUresult map_it(void)
+{
+	return CU(cuMemMap)(duel.at, 2 * MIB, 0, duel.handle, 0);
+}
+
+static CUresult release_it(void)
+{
+	return CU(cuMemRelease)(duel.handle);
+}
+
+/* What was mapped while its last handle was released stays mapped. */
+static void map_what_goes(struct worker *w, CUcontext ctx)
+{
+	CUmemAllocationProp p = props();
+
+	start_duel(ctx, map_it);
+	while (now_ns() < end_ns) {
+		must(CU(cuMemAddressReserve)(&duel.at, 2 * MIB, 0, 0, 0), "cuMemAddressReserve");
+		if (!got(CU(cuMemCreate)(&duel.handle, 2 * MIB, &p, 0), "cuMemCreate"))
+			break;
+		must(meet(w, release_it), "cuMemRelease");
+	}
+	stand();
+}
+
+static CUresult allocate_from_it(void)
+{
+	CUdeviceptr p;
+
+	return CU(cuMemAllocFromPoolAsync)(&p, 8 * MIB, duel.pool, 0);
+}
+
+static CUresult destroy_it(void)
+{
+	return CU(cuMemPoolDestroy)(duel.pool);
+}
+
+/* What was allocated from a pool while it was destroyed stays. */
+static void allocate_from_what_goes(struct worker *w, CUcontext ctx)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				 .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+	CUdeviceptr p[6];
+
+	start_duel(ctx, allocate_from_it);
+	while (now_ns() < end_ns) {
+		must(CU(cuMemPoolCreate)(&duel.pool, &props), "cuMemPoolCreate");
+		for (int i = 0; i < 6; i++)
+			if (!got(CU(cuMemAllocFromPoolAsync)(&p[i], 8 * MIB, duel.pool, 0), "cuMemAllocFromPoolAsync"))
+				p[i] = 0;
+		for (int i = 0; i < 6; i++)
+			if (p[i])
+				must(CU(cuMemFreeAsync)(p[i], 0), "cuMemFreeAsync");
+		meet(w, destroy_it);
+		must(CU(cuStreamSynchronize)(0), "cuStreamSynchronize");
+	}
+	stand();
+}
+
 int main(int argc, char **argv)
 {
+	struct worker w = { 0 };
 	uint64_t seed = argc > 5 ? strtoull(argv[1], NULL, 10) : 0;
 	CUcontext ctx;
 	CUresult r;
@@ -567,6 +710,12 @@ int main(int argc, char **argv)
 		lend(seed);
 	else if (strcmp(argv[4], "borrow") == 0)
 		borrow();
+	else if (strcmp(argv[4], "holes") == 0)
+		leave_holes(seed);
+	else if (strcmp(argv[4], "map") == 0)
+		map_what_goes(&w, ctx);
+	else if (strcmp(argv[4], "pool") == 0)
+		allocate_from_what_goes(&w, ctx);
 	else
 		run_threads(seed, atoi(argv[2]), argv[4], ctx);
 	/* Some end with a context, some without, some become another program. */
