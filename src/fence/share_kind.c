@@ -1,6 +1,7 @@
 /* What launches of a kind take, in a table. */
 #include "fence/share_private.h"
 
+#define LONG (MS / 16) /* few of such launches fit between two marks */
 /* What streams side by side take is not learned faster where there is less. */
 #define DEPTH_LEARN (4 * MS)
 
@@ -47,7 +48,8 @@ static bool had_card(const struct rf_fence *f, const struct rf_mark *m, uint64_t
 }
 
 /* A quarter of the way to the new value, so that a kind that takes now this now that is known by what it takes on
- * average; or all of it if that is far. To what it takes longer only by a little at a time if others may have had the card
+ * average; or all of it if that is far, but half of the way down at a time for a long one: of what takes 20 us now and
+ * 10 ms next there would be hundreds of long ones in flight. To what it takes longer only by a little at a time if others may have had the card
  * meanwhile. Among others the dearest kind is taken for what was wrong; if it was another,
  * the next marks bring it back. */
 void rf_kind_learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns, uint64_t now)
@@ -62,6 +64,8 @@ void rf_kind_learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns, uin
 		each = most(each, was / 2);
 	if (c->ns && each <= far * was && each > was / far)
 		each = ((part - 1) * was + each) / part;
+	else if (c->ns && m->launches == 1 && was > LONG)
+		each = most(each, was / 2);
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
 }
 

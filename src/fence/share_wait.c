@@ -12,8 +12,9 @@
 #define MOMENT (100 * US) /* before its end what is in flight is as good as done */
 #define STUCK                                                                                      \
 	(25 * MS) /* overdue by so much, work is not simply slow; twice as much the next time, */
-#define STUCK_DOUBLED 8	   /* up to so often */
-#define MULTIPROCESSORS 16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+#define STUCK_DOUBLED 8	      /* up to so often */
+#define DEPTH_LITTLE (MS / 2) /* one that uses little is around (RF_DEPTH_SHORT) */
+#define MULTIPROCESSORS 16    /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 
 static void nap(const struct rf_gate_card *g, uint32_t turn, uint64_t ns)
 {
@@ -106,13 +107,14 @@ static bool fits(struct rf_fence *f, unsigned card, const struct rf_launch *a, u
 }
 
 /* One launch alone is in flight, and should be done in a moment: the next one may be queued behind it, or the card would
- * have to wait for the host after each. */
+ * have to wait for the host after each. Not beside one that uses little: it would have to wait for both. */
 static bool is_nearly_done(struct rf_fence *f, unsigned card, uint64_t now)
 {
 	const struct rf_pace *p = &f->pace[card];
 	unsigned n = 0;
 
-	if (now + MOMENT < p->done_at + p->inflight)
+	if (rf_gate_depth(&f->gate->card[card], p) <= DEPTH_LITTLE ||
+	    now + MOMENT < p->done_at + p->inflight)
 		return false;
 	for (unsigned i = 0; i < p->n; i++)
 		n += p->mark[(p->head + i) % RF_MARKS].launches;
@@ -146,11 +148,12 @@ static const struct rf_mark *first_mark(struct rf_fence *f, unsigned card,
 /* How long to sleep: up to the guessed end of what is in flight, if anything is. The last work of streams side by side
  * may be done at once. */
 static uint64_t nap_for(struct rf_fence *f, unsigned card, const struct rf_launch *a, bool open,
-			uint64_t now)
+			uint64_t began, uint64_t now)
 {
 	const struct rf_pace *p = &f->pace[card];
 	const struct rf_mark *m = first_mark(f, card, a);
-	uint64_t first = m ? m->cost : p->inflight, from = p->done_at, overdue = 0;
+	uint64_t first = m ? m->cost : p->inflight, from = p->done_at, overdue = 0,
+		 longest = NAP_MOST;
 
 	if (p->orphan && p->busy_from == 0)
 		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
@@ -162,11 +165,14 @@ static uint64_t nap_for(struct rf_fence *f, unsigned card, const struct rf_launc
 		first -= least(first, MOMENT);
 	if (open && m) /* one that takes longer than was thought is asked for less and less often */
 		overdue = now - least(now, m->put_at);
+	/* A kind that takes now this now that may be done much earlier. */
+	if (open && m && m->launches == 1 && rf_lanes_working(f, card) < 2)
+		longest = least(longest, now - began);
 	if (open && m && m != &p->mark[p->head])
 		from = m->began;
 	return most(NAP_LEAST,
 		    least(most((first - least(first, now - least(now, from))) / 2, overdue / 64),
-			  NAP_MOST));
+			  longest));
 }
 
 /* Under the lock, which it gives up to sleep. */
@@ -212,7 +218,7 @@ RF_RARE void rf_wait_turn(struct rf_fence *f, unsigned card, const struct rf_lau
 			rf_desk_ring(f, p, now);
 		}
 		/* Where all was done already, a mark is so in a moment. */
-		ns = fresh && !open ? NAP_LEAST : nap_for(f, card, a, open, now);
+		ns = fresh && !open ? NAP_LEAST : nap_for(f, card, a, open, began, now);
 		pthread_mutex_unlock(&f->pace_lock);
 		nap(g, turn, ns);
 		pthread_mutex_lock(&f->pace_lock);

@@ -16,6 +16,7 @@ struct program {
 	unsigned streams, width;
 	unsigned each; /* so many launches it waits; 0: never */
 	enum { STREAM, EVENT, ALL } wait;
+	unsigned next_us; /* the same kernel takes so long every other time; 0: as always */
 };
 
 static void run(const void *what)
@@ -25,7 +26,8 @@ static void run(const void *what)
 	for (unsigned i = 0;; i++) {
 		unsigned stream = i % p->streams;
 
-		world_launch(stream, 1 + p->us, p->us * US, p->width);
+		world_launch(stream, 1 + p->us, (p->next_us && i & 1 ? p->next_us : p->us) * US,
+			     p->width);
 		if (!p->each || i % p->each != p->each - 1)
 			continue;
 		if (p->wait == STREAM)
@@ -43,6 +45,8 @@ static const char *name_of(const struct program *p)
 	static char text[128];
 	int n = snprintf(text, sizeof(text), "%u us", p->us);
 
+	if (p->next_us)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, " and %u us in turn", p->next_us);
 	if (p->streams > 1)
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      ", %u streams, %.2f of the card each", p->streams,
@@ -67,8 +71,9 @@ static void check(double v, double low, double high, const char *what, const str
 
 static double worth(const struct program *p)
 {
-	double work = (double)p->us * p->width / WORLD_WHOLE *
-		      (p->streams > 1 ? 1 : (double)WORLD_WHOLE / p->width);
+	double us = p->next_us ? (p->us + p->next_us) / 2.0 : p->us;
+	double work =
+		us * p->width / WORLD_WHOLE * (p->streams > 1 ? 1 : (double)WORLD_WHOLE / p->width);
 	unsigned n = p->each ? p->each : 1000;
 
 	return n * work / (n * (work > HOST_US ? work : HOST_US) + (p->each ? AFTER_WAIT_US : 0));
@@ -77,13 +82,14 @@ static double worth(const struct program *p)
 static void is_asked(const struct program *p, int64_t share)
 {
 	double asked = (double)share / 10;
+	unsigned longest = p->us > p->next_us ? p->us : p->next_us;
 
 	world_begin();
 	world_fence(share, false);
 	world_start(0, run, p);
 	world_run(1000 * MS);
 	world_count();
-	world_run((p->us < 200 ? 1000 : p->us < 10000 ? 3000 : 10000) * MS);
+	world_run((longest < 200 ? 1000 : longest < 10000 ? 3000 : 10000) * MS);
 	check(world_used(0), (asked - 2) * worth(p), asked + 2, "the share", p);
 	world_end();
 }
@@ -112,6 +118,19 @@ static void from_several_streams_it_is_too(void **state)
 
 		if (p.each || p.wait == STREAM)
 			is_asked(&p, shares[i % 3]);
+	}
+}
+
+/* As programs do whose kernel is told how much there is to do. */
+static void of_a_kernel_that_takes_now_this_now_that_it_is_too(void **state)
+{
+	static const int64_t shares[] = { 100, 250, 500, 750, 900 };
+	static const unsigned next[] = { 200, 1000, 10000 };
+
+	for (unsigned i = 0; i < 5 * 3 * 3; i++) {
+		struct program p = { 20, 1, WORLD_WHOLE, i / 15, STREAM, next[i / 5 % 3] };
+
+		is_asked(&p, shares[i % 5]);
 	}
 }
 
@@ -280,6 +299,18 @@ static void four_too(void **state)
 			    false);
 }
 
+static void those_whose_kernels_take_now_this_now_that_too(void **state)
+{
+	static const struct program uneven[] = { { 20, 1, WORLD_WHOLE, 0, STREAM, 1000 },
+						 { 20, 1, WORLD_WHOLE, 10, STREAM, 1000 } };
+
+	for (unsigned i = 0; i < 2; i++) {
+		are_divided(2, (int64_t[]){ 300, 700 }, &uneven[i], &uneven[i], false);
+		are_divided(2, (int64_t[]){ 500, 500 }, &uneven[i], &saturating[3], false);
+		are_divided(4, (int64_t[]){ 250, 250, 250, 250 }, &uneven[i], &uneven[i], false);
+	}
+}
+
 /* Nobody knows when these will be done, so they are often still at it when the other one begins. */
 static void run_uneven(const void *what)
 {
@@ -325,18 +356,26 @@ static struct {
 	uint64_t took[4096];
 } seen;
 
-static void come_at_100_hz(const void *wait)
+/* Of its times the next is 10 ms later, and up to so much more or less: 0, or drawn anew. */
+struct visitor {
+	void (*wait)(unsigned stream);
+	uint64_t late;
+};
+
+static void come_at_100_hz(const void *what)
 {
-	uint64_t next = world_now() + 10 * MS;
+	const struct visitor *v = what;
+	uint64_t next = world_now() + 10 * MS, x = 88172645463325252ull;
 
 	for (;;) {
 		uint64_t from;
 
-		world_pass(next - world_now());
+		x = x * 6364136223846793005ull + 1442695040888963407ull;
+		world_pass(next - world_now() + (v->late ? (x >> 33) % v->late : 0));
 		next += 10 * MS;
 		from = world_now();
 		world_launch(0, 77, 200 * US, WORLD_WHOLE);
-		(*(void (*const *)(unsigned))wait)(0);
+		v->wait(0);
 		if (seen.n < 4096)
 			seen.took[seen.n++] = world_now() - from;
 		while (next <= world_now())
@@ -353,27 +392,32 @@ static int by_size(const void *a, const void *b)
 
 static void who_comes_at_100_hz_hardly_waits(void **state)
 {
-	static void (*const waits[])(unsigned) = { world_wait, world_wait_event, world_poll_event,
-						   world_wait_unseen };
+	/* Who comes at times that nobody can know waits for a kernel and a switch at most: 1.4 ms in this world. */
+	static const struct visitor visitors[] = {
+		{ world_wait, 0 },	  { world_wait_event, 0 }, { world_poll_event, 0 },
+		{ world_wait_unseen, 0 }, { world_wait, 1 * MS },  { world_wait, 4 * MS },
+		{ world_wait, 10 * MS }
+	};
 	struct program p = { 1000, 1, WORLD_WHOLE, 0, STREAM };
 
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < 14; i++) {
+		const struct visitor *v = &visitors[i / 2];
 		bool burst = i & 1;
 		double p99;
 
 		world_begin();
 		world_start(world_fence(500, burst), run, &p);
-		world_start(world_fence(500, burst), come_at_100_hz, &waits[i / 2]);
+		world_start(world_fence(500, burst), come_at_100_hz, v);
 		world_run(2000 * MS);
 		world_count();
 		seen.n = 0;
 		world_run(20000 * MS);
-		assert_in_range(seen.n, 1990, 2001);
+		assert_in_range(seen.n, v->late ? 1800 : 1990, 2001);
 		qsort(seen.took, seen.n, sizeof(*seen.took), by_size);
 		p99 = (double)seen.took[seen.n * 99 / 100] / 1e6;
 		print_message("  p50 %.2f ms, p99 %.2f ms; the other gets %.1f\n",
 			      (double)seen.took[seen.n / 2] / 1e6, p99, world_used(0));
-		check(p99, 0, 1.4, "p99 of who comes, in ms,", &p);
+		check(p99, 0, v->late ? 1.46 : 0.5, "p99 of who comes, in ms,", &p);
 		check(world_used(0), burst ? 70 : 48, burst ? 98 : 52, "the share", &p);
 		world_end();
 	}
@@ -452,12 +496,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_share_alone_is_what_was_asked),
 		cmocka_unit_test(from_several_streams_it_is_too),
+		cmocka_unit_test(of_a_kernel_that_takes_now_this_now_that_it_is_too),
 		cmocka_unit_test(streams_whose_kernels_fit_beside_each_other_work_at_the_same_time),
 		cmocka_unit_test(short_kernels_go_on_beside_a_long_one),
 		cmocka_unit_test(the_number_of_processes_does_not_change_it),
 		cmocka_unit_test(two_that_are_alike_get_what_was_asked_and_the_card_is_busy),
 		cmocka_unit_test(two_that_are_not_too),
 		cmocka_unit_test(four_too),
+		cmocka_unit_test(those_whose_kernels_take_now_this_now_that_too),
 		cmocka_unit_test(who_is_beside_kernels_that_take_now_this_now_that_gets_its_share),
 		cmocka_unit_test(who_comes_at_100_hz_hardly_waits),
 		cmocka_unit_test(who_may_have_all_while_nobody_is_there_gives_it_back),

@@ -335,7 +335,8 @@ static void divide(struct rf_card_state *c, int64_t passed, int64_t used[RF_MEMB
 static int64_t save(const struct rf_member *m, int64_t budget)
 {
 	bool wanted = (wants_card(m) && !m->newcomer) || m->lasting;
-	int64_t most_ = wanted ? RF_CREDIT : RF_PERIOD * m->share / 1000;
+	/* Time that may still be charged to it is saved beyond that: its work took longer than it said, perhaps. */
+	int64_t most_ = wanted ? RF_CREDIT : least(RF_CREDIT, (RF_PERIOD + m->missed) * m->share / 1000);
 
 	return least(budget, most(most_, m->budget));
 }
