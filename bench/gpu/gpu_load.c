@@ -39,11 +39,12 @@ enum { THREADS = 1024, MAX_STREAMS = 64, MAX_AHEAD = 64, AHEAD_US = 200000, MAX_
 
 #define KNOWN(X)                                                                                                                               \
 	X(cuInit)                                                                                                                              \
-	X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(                                   \
-		cuDevicePrimaryCtxRetain) X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize)                          \
-		X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(                                        \
-			cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemFree_v2)                           \
-			X(cuMemHostAlloc) X(cuMemHostGetDevicePointer_v2) X(cuMemsetD8_v2) X(cuMemAllocAsync) X(                               \
+	X(cuDriverGetVersion)                                                                                                                  \
+	X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(                             \
+		cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuModuleLoadData)                                  \
+		X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(cuMemGetInfo_v2) X(                                         \
+			cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemFree_v2) X(cuMemHostAlloc)                            \
+			X(cuMemHostGetDevicePointer_v2) X(cuMemsetD8_v2) X(cuMemAllocAsync) X(                                                 \
 				cuMemAllocAsync_ptsz) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) X(cuMemFreeAsync_ptsz)                      \
 				X(cuDeviceGetDefaultMemPool) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(                                         \
 					cuMemPoolTrimTo) X(cuMemPoolSetAttribute) X(cuMemCreate) X(cuMemRelease)                               \
@@ -201,7 +202,8 @@ static void *need(void *p)
 /* --- options --- */
 
 struct options {
-	double kernel_us, seconds, loops_per_us, start_at, hz, pulse_ms, series_ms, pause_us;
+	double kernel_us, seconds, loops_per_us, start_at, hz, pulse_ms, series_ms, pause_us,
+		next_us, late_us;
 	uint64_t cap, max, live;
 	long streams, graph, depth, ahead, processes, threads, device, waves, blocks;
 	bool unbounded;
@@ -248,9 +250,11 @@ static int usage(FILE *to)
 		"usage: gpu_load calibrate\n"
 		"       gpu_load run --loops-per-us X --kernel-us K --seconds S [--streams N]\n"
 		"                [--graph M] [--ahead N | --depth D | --unbounded]\n"
-		"                [--start-at UNIX_SECONDS] [--series MS] [--pulse MS]\n"
+		"                [--start-at UNIX_SECONDS] [--series MS] [--pulse MS] [--next-us "
+		"K]\n"
 		"       gpu_load latency --loops-per-us X --kernel-us K --hz H --seconds S\n"
-		"                [--start-at UNIX_SECONDS] [--wait stream|event|ask]\n"
+		"                [--start-at UNIX_SECONDS] [--wait stream|event|ask] [--late-us "
+		"N]\n"
 		"       gpu_load overhead [--pause-us N] [--live N] [--only NAME,...]\n"
 		"       gpu_load memory --cap SIZE [--only PATH]\n"
 		"       gpu_load stress --processes P --threads T --seconds S --max SIZE\n"
@@ -268,6 +272,8 @@ static int usage(FILE *to)
 		"  --unbounded     never wait before the end\n"
 		"  --series MS     also print the kernels completed in each MS milliseconds\n"
 		"  --pulse MS      work for MS milliseconds, rest for as long, and so on\n"
+		"  --next-us K     every other launch of the same kernel takes K microseconds\n"
+		"  --late-us N     each visit is up to N microseconds late, at random\n"
 		"  --pause-us N    rest between batches, so that a share is not used up (0)\n"
 		"  --live N        allocations alive in the second free test (1000000)\n"
 		"  --cap, --max    the cap of the fence around it; memory asks for a quarter more\n"
@@ -277,24 +283,28 @@ static int usage(FILE *to)
 
 static bool wait_is_known(const char *name)
 {
-	return strcmp(name, "stream") == 0 || strcmp(name, "event") == 0 || strcmp(name, "ask") == 0;
+	return strcmp(name, "stream") == 0 || strcmp(name, "event") == 0 ||
+	       strcmp(name, "ask") == 0;
 }
 
 /* Each option: its name and where its value goes. */
 static bool parse(int argc, char **argv, struct options *o)
 {
-	static const char *const names[] = { "kernel-us", "seconds", "loops-per-us", "start-at",
-					     "hz",	  "pulse",   "series",	     "pause-us",
-					     "streams",	  "graph",   "depth",	     "ahead",
-					     "processes", "threads", "device",	     "waves",
-					     "blocks",	  "cap",     "max",	     "live",
-					     "only",	  "wait",    "unbounded" };
+	static const char *const names[] = {
+		"kernel-us", "seconds", "loops-per-us", "start-at", "hz",     "pulse", "series",
+		"pause-us",  "next-us", "late-us",	"streams",  "graph",  "depth", "ahead",
+		"processes", "threads", "device",	"waves",    "blocks", "cap",   "max",
+		"live",	     "only",	"wait",		"unbounded"
+	};
 	double *const reals[] = { &o->kernel_us, &o->seconds,  &o->loops_per_us, &o->start_at,
-				  &o->hz,	 &o->pulse_ms, &o->series_ms,	 &o->pause_us };
-	const double most[] = { 1e7, 3600, 1e9, 1e11, 1e5, 1e6, 1e6, 1e6 };
-	long *const longs_[] = { &o->streams,	&o->graph,   &o->depth, &o->ahead,
-				 &o->processes, &o->threads, &o->device, &o->waves, &o->blocks };
-	const double most_long[] = { MAX_STREAMS, 10000, 1e9, MAX_AHEAD * 16, 512, 256, 63, 256, 1e6 };
+				  &o->hz,	 &o->pulse_ms, &o->series_ms,	 &o->pause_us,
+				  &o->next_us,	 &o->late_us };
+	const double most[] = { 1e7, 3600, 1e9, 1e11, 1e5, 1e6, 1e6, 1e6, 1e7, 1e6 };
+	long *const longs_[] = { &o->streams, &o->graph,  &o->depth, &o->ahead, &o->processes,
+				 &o->threads, &o->device, &o->waves, &o->blocks };
+	const double most_long[] = {
+		MAX_STREAMS, 10000, 1e9, MAX_AHEAD * 16, 512, 256, 63, 256, 1e6
+	};
 	uint64_t *const sizes[] = { &o->cap, &o->max, &o->live };
 	struct option longs[COUNT(names) + 1] = { 0 };
 
@@ -472,8 +482,7 @@ static CUresult launch_work(CUstream stream, size_t slot, uint64_t loops)
 	CUdeviceptr count = card.count + slot * 128, done = card.done_dev + slot * 128;
 	void *params[] = { &n, &count, &done };
 
-	return cu.cuLaunchKernel(card.work, blocks, 1, 1, THREADS, 1, 1, 0, stream,
-				 params, NULL);
+	return cu.cuLaunchKernel(card.work, blocks, 1, 1, THREADS, 1, 1, 0, stream, params, NULL);
 }
 
 static CUresult launch_empty(CUstream stream)
@@ -573,8 +582,8 @@ struct lane {
 static struct {
 	struct lane *lanes;
 	size_t n;
-	uint64_t loops, ahead, group, per_launch;
-	uint64_t base; /* kernels of the warm-up */
+	uint64_t loops[2], ahead, group, per_launch; /* loops of each launch, of each other */
+	uint64_t base;				     /* kernels of the warm-up */
 	bool by_events;
 	_Atomic uint64_t known_kernels; /* when counted by events */
 	double start, seconds, series_s;
@@ -617,7 +626,7 @@ static void launch(struct lane *l)
 	size_t slots = job.ahead / job.group;
 
 	must(l->graph ? cu.cuGraphLaunch(l->graph, l->stream)
-		      : launch_work(l->stream, (size_t)(l - job.lanes), job.loops),
+		      : launch_work(l->stream, (size_t)(l - job.lanes), job.loops[l->launched % 2]),
 	     "launch");
 	l->launched++;
 	if (l->launched % job.group == 0)
@@ -647,15 +656,23 @@ static void wait_for_all(void)
 		learn(&job.lanes[i], job.lanes[i].launched);
 }
 
+static uint64_t loops_for(double us, const struct options *o)
+{
+	uint64_t loops = (uint64_t)(us * o->loops_per_us + 0.5);
+
+	return loops ? loops : 1;
+}
+
 static void prepare(const struct options *o)
 {
-	double launch_us = o->kernel_us * (double)(o->graph ? o->graph : 1);
+	double longest = o->next_us > o->kernel_us ? o->next_us : o->kernel_us;
+	double launch_us = longest * (double)(o->graph ? o->graph : 1);
 	uint64_t most = (uint64_t)((o->ahead ? o->ahead : MAX_AHEAD) / (o->graph ? o->graph : 1));
 
 	job.n = (size_t)(o->streams ? o->streams : 1);
 	job.lanes = need(calloc(job.n, sizeof(*job.lanes)));
-	job.loops = (uint64_t)(o->kernel_us * o->loops_per_us + 0.5);
-	job.loops = job.loops ? job.loops : 1;
+	job.loops[0] = loops_for(o->kernel_us, o);
+	job.loops[1] = loops_for(o->next_us > 0 ? o->next_us : o->kernel_us, o);
 	job.per_launch = (uint64_t)(o->graph ? o->graph : 1);
 	if ((double)most * launch_us > AHEAD_US && !o->ahead)
 		most = (uint64_t)(AHEAD_US / launch_us);
@@ -666,7 +683,7 @@ static void prepare(const struct options *o)
 
 		must(cu.cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING), "create a stream");
 		if (o->graph)
-			l->graph = make_graph(l->stream, o->graph, i, job.loops);
+			l->graph = make_graph(l->stream, o->graph, i, job.loops[0]);
 		for (size_t e = 0; e < job.ahead; e++)
 			must(cu.cuEventCreate(&l->ring[e], CU_EVENT_DISABLE_TIMING),
 			     "create an event");
@@ -805,7 +822,8 @@ static int latency(const struct options *o)
 {
 	double period, next, end;
 	size_t n = 0, most;
-	uint64_t *ns, *visits, *woke, late = 0, loops = (uint64_t)(o->kernel_us * o->loops_per_us + 0.5);
+	uint64_t *ns, *visits, *woke, late = 0, loops = loops_for(o->kernel_us, o),
+				      dice = 88172645463325252ull;
 	CUstream s;
 	CUevent e;
 
@@ -831,16 +849,19 @@ static int latency(const struct options *o)
 	next = start_time(o) + period;
 	for (end = next + o->seconds; next < end && n < most; next += period) {
 		uint64_t from;
+		double at;
 
+		dice = dice * 6364136223846793005ull + 1442695040888963407ull;
+		at = next + (double)(dice >> 33) / (double)(1ull << 31) * o->late_us / 1e6;
 		if (now_s() > next + period) { /* the last one took longer than a period */
 			late++;
 			continue;
 		}
-		sleep_until(next);
+		sleep_until(at);
 		from = now_ns();
 		must(launch_work(s, 0, loops), "launch");
 		wait_as(o->wait, s, e);
-		woke[n] = from - (uint64_t)(next * 1e9);
+		woke[n] = from - (uint64_t)(at * 1e9);
 		visits[n] = ns[n] = now_ns() - from;
 		n++;
 	}
