@@ -198,20 +198,23 @@ static struct rf_entry entry_of(const struct rf_charge *c, enum rf_space space, 
 				  .card = (uint8_t)c->card };
 }
 
-/* Of these the driver is asked to let go first, so an older one may still be there (rf_charge_count). */
-static bool goes_late(enum rf_space space)
-{
-	return space == RF_SPACE_HANDLE || space == RF_SPACE_EXTERNAL;
-}
-
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key)
 {
-	struct rf_entry e = entry_of(c, space, key), old;
+	struct rf_entry e = entry_of(c, space, key);
 
-	if (!goes_late(space))
-		rf_table_put(&c->fence->table, &e);
-	else if (rf_table_put_over(&c->fence->table, &e, &old))
-		rf_charge_give_back(c->fence, &old);
+	rf_charge_enter(c->fence, &e);
+}
+
+/* The driver is asked to let go of a handle first, so an older one of that name may still be there. What it was charged is
+ * given back, unless something still holds it: then it goes with the new one. */
+void rf_charge_enter(struct rf_fence *f, const struct rf_entry *e)
+{
+	struct rf_entry old;
+
+	if (e->space != RF_SPACE_HANDLE)
+		rf_table_put(&f->table, e);
+	else if (rf_table_put_over(&f->table, e, &old) && old.maps == 0)
+		rf_charge_give_back(f, &old);
 }
 
 void rf_charge_keep_once(struct rf_charge *c, enum rf_space space, uint64_t key)

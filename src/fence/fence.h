@@ -232,7 +232,8 @@ struct rf_fence {
 	int card_of[RF_DEVICES];       /* atomic: card + 1 of a CUDA ordinal; 0: not asked yet */
 	CUcontext primary[RF_DEVICES]; /* atomic: the primary context, if the fence saw it */
 	struct rf_table table;
-	pthread_mutex_t page_lock; /* comes before the table's */
+	unsigned paging;  /* atomic: threads that have a page reserved for a small allocation in the making */
+	uint64_t imports; /* atomic: of external memory, so far */
 	pthread_mutex_t loan_lock; /* comes after the table's */
 	struct rf_loan loan[RF_LEDGER_LOANS];
 	pthread_mutex_t pool_lock;
@@ -370,6 +371,8 @@ CUresult rf_charge_undo(struct rf_charge *c, CUresult r);
 CUresult rf_charge_settle(struct rf_charge *c, uint64_t actual);
 /* Enters the new thing into the table. */
 void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key);
+/* Such an entry. */
+void rf_charge_enter(struct rf_fence *f, const struct rf_entry *e);
 /* The same for what may be there already and charged: then it only has one reference more. */
 void rf_charge_keep_once(struct rf_charge *c, enum rf_space space, uint64_t key);
 /* undo or keep, as the driver's answer r says. */
@@ -379,8 +382,8 @@ CUresult rf_charge_end(struct rf_charge *c, CUresult r, enum rf_space space, con
 CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r);
 /* Only the last part of that: gives back what e is charged. */
 void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e);
-/* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. Handles and external memory are
- * counted down when the driver has let go: until then whoever maps them finds them. */
+/* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. Handles are counted down when
+ * the driver has let go: until then whoever maps them finds them. */
 bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps);
 /* One more mapping if the thing is known. */
 bool rf_charge_hold(struct rf_fence *f, enum rf_space space, uint64_t key);
@@ -392,8 +395,7 @@ bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 
 /* --- page.c: plain allocations, and the pages that small ones share --- */
 
-/* Around the driver's call for bytes: reserves; then takes it back and returns r, or enters what was made. A small one
- * holds a lock in between. cards: on which further cards c->bytes are reserved. */
+/* Around the driver's call for bytes: reserves; then takes it back and returns r, or enters what was made. cards: on which further cards c->bytes are reserved. */
 CUresult rf_plain_begin(struct rf_charge *c, uint64_t bytes);
 CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r);
 void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr);

@@ -311,6 +311,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 static CUresult begin_import(struct rf_charge *c, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 {
 	struct rf_fence *f = rf_join();
+	CUcontext ctx = NULL;
 	uint64_t bytes = 0;
 	unsigned card = 0;
 	CUresult r;
@@ -320,13 +321,22 @@ static CUresult begin_import(struct rf_charge *c, const CUDA_EXTERNAL_MEMORY_HAN
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
-	if (bytes > desc->size)
-		return rf_charge_begin_on(c, f, card, rf_footprint(bytes));
-	return rf_charge_begin(c, rf_footprint(desc->size));
+	if (bytes > 0)
+		r = rf_charge_begin_on(c, f, card,
+				       rf_footprint(bytes > desc->size ? bytes : desc->size));
+	else
+		r = rf_charge_begin(c, rf_footprint(desc->size));
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (RF_REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS)
+		c->owner = (uintptr_t)ctx;
+	return rf_table_room(&c->fence->table) ? r : rf_charge_undo(c, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* Under a number of its own: the driver gives a name out again while buffers still keep what it once stood for. */
 CUresult cuImportExternalMemory(CUexternalMemory *mem, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 {
+	struct rf_entry name = { .refs = 1, .space = RF_SPACE_IMPORT };
 	struct rf_charge c;
 	CUresult r;
 
@@ -336,38 +346,62 @@ CUresult cuImportExternalMemory(CUexternalMemory *mem, const CUDA_EXTERNAL_MEMOR
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuImportExternalMemory)(mem, desc);
-	return rf_charge_end(&c, r, RF_SPACE_EXTERNAL, mem);
+	if (r != CUDA_SUCCESS) {
+		rf_table_waive(&c.fence->table);
+		return rf_charge_undo(&c, r);
+	}
+	name.key = (uintptr_t)*mem;
+	name.owner = __atomic_add_fetch(&c.fence->imports, 1, __ATOMIC_RELAXED);
+	rf_charge_keep(&c, RF_SPACE_EXTERNAL, name.owner);
+	rf_table_put(&c.fence->table, &name);
+	return r;
 }
 
 CUresult cuDestroyExternalMemory(CUexternalMemory mem)
 {
 	struct rf_fence *f = rf_join();
+	struct rf_entry name;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
+	if (!rf_table_take(&f->table, RF_SPACE_IMPORT, (uintptr_t)mem, &name))
+		return RF_REAL(cuDestroyExternalMemory)(mem);
 	r = RF_REAL(cuDestroyExternalMemory)(mem);
-	if (r == CUDA_SUCCESS)
-		rf_charge_count(f, RF_SPACE_EXTERNAL, (uintptr_t)mem, -1, 0);
+	if (r != CUDA_SUCCESS) {
+		rf_table_put(&f->table, &name);
+		return r;
+	}
+	rf_table_waive(&f->table);
+	rf_charge_count(f, RF_SPACE_EXTERNAL, name.owner, -1, 0);
 	return r;
 }
 
-/* What is mapped of it keeps it on the card until freed, also when the import is gone. */
-static CUresult begin_buffer(struct rf_fence *f, CUexternalMemory mem)
+/* What is mapped of it keeps it on the card until freed, also when the import is gone. ret: its number. */
+static CUresult begin_buffer(struct rf_fence *f, CUexternalMemory mem, uint64_t *ret)
 {
+	struct rf_entry *e;
+
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!rf_table_room(&f->table))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (rf_charge_hold(f, RF_SPACE_EXTERNAL, (uintptr_t)mem))
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, RF_SPACE_IMPORT, (uintptr_t)mem);
+	*ret = e ? e->owner : 0;
+	e = e ? rf_table_find(&f->table, RF_SPACE_EXTERNAL, *ret) : NULL;
+	if (e)
+		e->maps++;
+	rf_table_unlock(&f->table);
+	if (e)
 		return CUDA_SUCCESS;
 	rf_table_waive(&f->table);
 	return CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult end_buffer(struct rf_fence *f, CUexternalMemory mem, CUresult r, const void *key)
+static CUresult end_buffer(struct rf_fence *f, uint64_t import, CUresult r, const void *key)
 {
-	struct rf_entry e = { .owner = (uintptr_t)mem, .space = RF_SPACE_BUFFER };
+	struct rf_entry e = { .owner = import, .space = RF_SPACE_BUFFER };
 
 	if (r == CUDA_SUCCESS) {
 		memcpy(&e.key, key, sizeof(e.key));
@@ -375,7 +409,7 @@ static CUresult end_buffer(struct rf_fence *f, CUexternalMemory mem, CUresult r,
 		return r;
 	}
 	rf_table_waive(&f->table);
-	rf_charge_count(f, RF_SPACE_EXTERNAL, (uintptr_t)mem, 0, -1);
+	rf_charge_count(f, RF_SPACE_EXTERNAL, import, 0, -1);
 	return r;
 }
 
@@ -383,24 +417,26 @@ CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *dptr, CUexternalMemory mem
 					 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
 {
 	struct rf_fence *f = rf_join();
-	CUresult r = begin_buffer(f, mem);
+	uint64_t import;
+	CUresult r = begin_buffer(f, mem, &import);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuExternalMemoryGetMappedBuffer)(dptr, mem, desc);
-	return end_buffer(f, mem, r, dptr);
+	return end_buffer(f, import, r, dptr);
 }
 
 CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory mem,
 						 const void *desc)
 {
 	struct rf_fence *f = rf_join();
-	CUresult r = begin_buffer(f, mem);
+	uint64_t import;
+	CUresult r = begin_buffer(f, mem, &import);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuExternalMemoryGetMappedMipmappedArray)(mipmap, mem, desc);
-	return end_buffer(f, mem, r, mipmap);
+	return end_buffer(f, import, r, mipmap);
 }
 
 CUresult rf_ipc_buffer_gone(struct rf_fence *f, const struct rf_entry *e, CUresult r)

@@ -74,8 +74,9 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 		return r;
 	}
 	if (rf_table_take(&f->table, RF_SPACE_BUFFER, dptr, &e))
-		return rf_ipc_buffer_gone(f, &e, RF_REAL(cuMemFree_v2)(dptr));
-	r = RF_REAL(cuMemFree_v2)(dptr);
+		r = rf_ipc_buffer_gone(f, &e, RF_REAL(cuMemFree_v2)(dptr));
+	else
+		r = RF_REAL(cuMemFree_v2)(dptr);
 	if (r == CUDA_SUCCESS)
 		rf_pool_freed(f);
 	return r;

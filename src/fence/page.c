@@ -1,15 +1,19 @@
 /* Plain allocations. The driver packs those of up to 1 MiB into pages of 2 MiB, and a page stays on the card until the
  * last of them is freed, however small: so it is the page that is charged, once. Which one an allocation lies in is known
- * only when it is made: a whole page is reserved for it, and given back if it was charged already. One allocation at a time
- * does so, or many threads would refuse each other the last megabytes of a cap. */
+ * only when it is made: a whole page is reserved for it, and given back if it was charged already. */
+#include <sched.h>
+#include <time.h>
+
 #include "fence/fence.h"
 
 #define PAGE ((uint64_t)2 << 20)
 #define SMALL_MOST (1u << 20)
+#define TRIES 4
+#define PATIENCE_NS 1000000
 
 static bool is_small(uint64_t bytes)
 {
-	return bytes <= SMALL_MOST;
+	return bytes > 0 && bytes <= SMALL_MOST;
 }
 
 /* A page belongs to one context; the address leaves room to say which. */
@@ -18,19 +22,40 @@ static uint64_t name_of(uint64_t ptr, uint64_t owner)
 	return (ptr & ~(PAGE - 1)) ^ (owner >> 4 & (PAGE - 1));
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* Other threads have pages reserved that they may give back in a moment. */
+static bool others_give_way(struct rf_fence *f)
+{
+	int64_t end = now_ns() + PATIENCE_NS;
+
+	if (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) == 0)
+		return false;
+	while (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) > 0 && now_ns() < end)
+		sched_yield();
+	return true;
+}
+
 static CUresult begin_small(struct rf_charge *c)
 {
 	struct rf_fence *f = rf_join();
-	CUresult r;
+	CUresult r = CUDA_ERROR_NOT_PERMITTED;
 
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
-	pthread_mutex_lock(&f->page_lock);
-	r = rf_charge_begin(c, PAGE);
+	for (int i = 0; f && i < TRIES; i++) {
+		r = rf_charge_begin(c, PAGE);
+		if (r != CUDA_ERROR_OUT_OF_MEMORY || !others_give_way(f))
+			break;
+	}
 	if (r == CUDA_SUCCESS && !rf_table_room(&f->table))
 		r = rf_charge_undo(c, CUDA_ERROR_OUT_OF_MEMORY);
-	if (r != CUDA_SUCCESS)
-		pthread_mutex_unlock(&f->page_lock);
+	if (r == CUDA_SUCCESS)
+		__atomic_add_fetch(&f->paging, 1, __ATOMIC_RELAXED);
 	return r;
 }
 
@@ -55,7 +80,7 @@ CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r)
 	rf_charge_undo(c, r);
 	if (c->small) {
 		rf_table_waive(&c->fence->table);
-		pthread_mutex_unlock(&c->fence->page_lock);
+		__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
 	}
 	return r;
 }
@@ -82,7 +107,7 @@ static void keep_small(struct rf_charge *c, uint32_t cards, uint64_t ptr)
 		release_on(c, cards);
 		rf_release(c->fence, c->card, c->bytes);
 	}
-	pthread_mutex_unlock(&c->fence->page_lock);
+	__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
 }
 
 static void keep_large(struct rf_charge *c, uint32_t cards, uint64_t ptr)
@@ -112,7 +137,7 @@ CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes)
 		return CUDA_SUCCESS;
 	if (c->small) {
 		rf_table_waive(&c->fence->table);
-		pthread_mutex_unlock(&c->fence->page_lock);
+		__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
 		c->small = false;
 	}
 	return rf_charge_settle(c, is_small(bytes) ? PAGE : rf_footprint(bytes));

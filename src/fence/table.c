@@ -125,6 +125,8 @@ bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_e
 		*old = *e;
 		old->refs += ret_old->refs;
 		old->maps += ret_old->maps;
+		if (ret_old->maps > 0 && ret_old->card == e->card)
+			old->bytes += ret_old->bytes;
 	} else {
 		insert(t->slots, t->cap, e);
 		hint(t, e, 1);

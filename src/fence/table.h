@@ -17,7 +17,8 @@ enum rf_space {
 	RF_SPACE_HANDLE,  /* of cuMemCreate */
 	RF_SPACE_MAPPING, /* start address of a cuMemMap */
 	RF_SPACE_IPC,	  /* pointers of cuIpcOpenMemHandle */
-	RF_SPACE_EXTERNAL, /* of cuImportExternalMemory */
+	RF_SPACE_EXTERNAL, /* of cuImportExternalMemory: the number of the import, */
+	RF_SPACE_IMPORT,   /* and what the driver calls it; the owner is that number */
 	RF_SPACE_BUFFER,  /* what is mapped of external memory: a pointer or a mipmap */
 	RF_SPACE_MODULE,
 	RF_SPACE_EXEC, /* executable graphs with allocation nodes */
@@ -28,7 +29,7 @@ enum rf_space {
 struct rf_entry {
 	uint64_t key;
 	uint64_t bytes; /* charged; of a mapping: its length */
-	uint64_t owner; /* context, or the handle a mapping or buffer is of */
+	uint64_t owner; /* context, or the handle a mapping, the import a buffer is of */
 	uint32_t refs;	/* handles: creates and retains not yet released */
 	uint32_t maps;	/* handles: live mappings; managed pointers and pages: a bit per further card charged */
 	uint8_t space;
@@ -55,8 +56,9 @@ bool rf_table_room(struct rf_table *t);
 void rf_table_waive(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
-/* For a name that the driver has just given out. If something older has it still, whoever let go of that last is about to
- * say so: its counts are added to the new one's, it is handed out, and true comes back. */
+/* For a handle that the driver has just given out. If something older has its name still, whoever let go of that last is
+ * about to say so: its counts are added to the new one's, with its bytes if anything still maps it; it is handed out, and
+ * true comes back. */
 bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old);
 /* What is there gets one more reference and stays: then true. */
 bool rf_table_put_or_again(struct rf_table *t, const struct rf_entry *e);

@@ -19,6 +19,17 @@ static bool not_understood(const struct rf_fence *f, const CUmemAllocationProp *
 			      prop->location.type > RF_CU_MEM_LOCATION_TYPE_LAST);
 }
 
+static CUresult enter(struct rf_fence *f, CUmemGenericAllocationHandle handle, bool shared);
+
+static CUresult keep_uncounted(struct rf_fence *f, CUmemGenericAllocationHandle handle)
+{
+	CUresult r = enter(f, handle, false);
+
+	if (r != CUDA_SUCCESS)
+		RF_REAL(cuMemRelease)(handle);
+	return r;
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		     const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -31,8 +42,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (prop && not_understood(f, prop))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!prop || !on_a_card(prop))
-		return RF_REAL(cuMemCreate)(handle, size, prop, flags);
+	if (!prop || !on_a_card(prop)) {
+		r = RF_REAL(cuMemCreate)(handle, size, prop, flags);
+		return r == CUDA_SUCCESS ? keep_uncounted(f, *handle) : r;
+	}
 	r = rf_card_of(f, prop->location.id, &card);
 	if (r == CUDA_SUCCESS)
 		r = rf_charge_begin_on(&c, f, card, rf_footprint(size));
@@ -92,19 +105,40 @@ static void count(struct rf_fence *f, uint64_t handle, int refs, int maps)
 		object_gone(f, handle, shared);
 }
 
-/* An object has no bytes of its own. */
-static CUresult enter_object(struct rf_fence *f, CUmemGenericAllocationHandle object, bool shared)
+/* One more reference if the handle is known, as what it is. */
+static bool is_known(struct rf_fence *f, CUmemGenericAllocationHandle handle, unsigned card,
+		     uint64_t bytes)
+{
+	struct rf_entry *e;
+	bool known;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
+	known = e && e->bytes == bytes && e->card == card;
+	if (known)
+		e->refs++;
+	rf_table_unlock(&f->table);
+	return known;
+}
+
+/* A handle without bytes of its own: of a multicast object, of memory that is not counted. It has its counts all the same,
+ * or they would be another's that gets its name. */
+static CUresult enter(struct rf_fence *f, CUmemGenericAllocationHandle handle, bool shared)
 {
 	struct rf_entry e = {
-		.key = object, .refs = 1, .owner = shared ? SHARED : 0, .space = RF_SPACE_HANDLE
+		.key = handle, .refs = 1, .owner = shared ? SHARED : 0, .space = RF_SPACE_HANDLE
 	};
 
-	if (rf_charge_again(f, RF_SPACE_HANDLE, object))
-		return CUDA_SUCCESS;
 	if (!rf_table_room(&f->table))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	rf_table_put(&f->table, &e);
+	rf_charge_enter(f, &e);
 	return CUDA_SUCCESS;
+}
+
+/* The same for one that may have been handed out before. */
+static CUresult enter_or_again(struct rf_fence *f, CUmemGenericAllocationHandle handle)
+{
+	return is_known(f, handle, 0, 0) ? CUDA_SUCCESS : enter(f, handle, true);
 }
 
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *object, const CUmulticastObjectProp *prop)
@@ -117,20 +151,23 @@ CUresult cuMulticastCreate(CUmemGenericAllocationHandle *object, const CUmultica
 	r = RF_REAL(cuMulticastCreate)(object, prop);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = enter_object(f, *object, false);
+	r = enter(f, *object, false);
 	if (r != CUDA_SUCCESS)
 		RF_REAL(cuMemRelease)(*object);
 	return r;
 }
 
-static void forget_binding(struct rf_fence *f, uint64_t object, CUdevice dev, uint64_t offset)
+/* handle 0: whichever is bound there. */
+static void forget_binding(struct rf_fence *f, uint64_t object, CUdevice dev, uint64_t offset,
+			   uint64_t handle)
 {
 	struct rf_binding *b;
 	struct rf_binding **p;
 
 	pthread_mutex_lock(&f->bind_lock);
 	for (p = &f->bindings; *p; p = &(*p)->next) {
-		if ((*p)->object == object && (*p)->dev == dev && (*p)->offset == offset)
+		if ((*p)->object == object && (*p)->dev == dev && (*p)->offset == offset &&
+		    (handle == 0 || (*p)->handle == handle))
 			break;
 	}
 	b = *p;
@@ -143,20 +180,11 @@ static void forget_binding(struct rf_fence *f, uint64_t object, CUdevice dev, ui
 }
 
 /* What keeps a handle's memory is counted before the driver is asked, so that a release on another thread does not
- * give its charge back. A handle that is not in the table is of memory that is not counted, or somebody guesses. */
+ * give its charge back. All handles are known under a cap: who names another one guesses. */
 static CUresult hold(struct rf_fence *f, CUmemGenericAllocationHandle handle)
 {
-	CUmemAllocationProp prop = { 0 };
-	unsigned card;
-
-	if (rf_charge_hold(f, RF_SPACE_HANDLE, handle) || !f->any_cap ||
-	    RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle) != CUDA_SUCCESS ||
-	    !on_a_card(&prop))
-		return CUDA_SUCCESS;
-	if (rf_card_of(f, prop.location.id, &card) == CUDA_SUCCESS &&
-	    f->card[card].cap == UINT64_MAX)
-		return CUDA_SUCCESS;
-	return CUDA_ERROR_INVALID_VALUE;
+	return rf_charge_hold(f, RF_SPACE_HANDLE, handle) || !f->any_cap ? CUDA_SUCCESS
+									 : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The handle's memory is kept by the object from before the driver is asked. */
@@ -207,7 +235,7 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle object, size_t offset,
 		return r;
 	r = RF_REAL(cuMulticastBindMem)(object, offset, handle, from, size, flags);
 	if (r != CUDA_SUCCESS)
-		forget_binding(f, object, dev, offset);
+		forget_binding(f, object, dev, offset, handle);
 	return r;
 }
 
@@ -225,7 +253,7 @@ CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle object, CUdevice dev
 		return r;
 	r = RF_REAL(cuMulticastBindMem_v2)(object, dev, offset, handle, from, size, flags);
 	if (r != CUDA_SUCCESS)
-		forget_binding(f, object, dev, offset);
+		forget_binding(f, object, dev, offset, handle);
 	return r;
 }
 
@@ -261,7 +289,7 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle object, size_t offset,
 		return r;
 	r = RF_REAL(cuMulticastBindAddr)(object, offset, ptr, size, flags);
 	if (r != CUDA_SUCCESS)
-		forget_binding(f, object, dev, offset);
+		forget_binding(f, object, dev, offset, 0);
 	return r;
 }
 
@@ -276,7 +304,7 @@ CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle object, CUdevice de
 		return r;
 	r = RF_REAL(cuMulticastBindAddr_v2)(object, dev, offset, ptr, size, flags);
 	if (r != CUDA_SUCCESS)
-		forget_binding(f, object, on, offset);
+		forget_binding(f, object, on, offset, 0);
 	return r;
 }
 
@@ -290,7 +318,7 @@ CUresult cuMulticastUnbind(CUmemGenericAllocationHandle object, CUdevice dev, si
 		return CUDA_ERROR_NOT_PERMITTED;
 	r = RF_REAL(cuMulticastUnbind)(object, dev, offset, size);
 	if (r == CUDA_SUCCESS)
-		forget_binding(f, object, dev, offset);
+		forget_binding(f, object, dev, offset, 0);
 	return r;
 }
 
@@ -378,21 +406,6 @@ static CUresult size_of(CUmemGenericAllocationHandle handle, const CUmemAllocati
 	return *ret == 0 || *ret > cap ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-/* One more reference if the handle is known, as what it is. */
-static bool is_known(struct rf_fence *f, CUmemGenericAllocationHandle handle, uint64_t bytes)
-{
-	struct rf_entry *e;
-	bool known;
-
-	rf_table_lock(&f->table);
-	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
-	known = e && e->bytes == bytes;
-	if (known)
-		e->refs++;
-	rf_table_unlock(&f->table);
-	return known;
-}
-
 /* In full, always: the exporter may be gone before the importer is. */
 static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle handle)
 {
@@ -404,20 +417,18 @@ static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle h
 
 	/* What has no properties is no memory but a multicast object. */
 	if (RF_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle) != CUDA_SUCCESS)
-		return enter_object(f, handle, true);
+		return enter_or_again(f, handle);
 	if (not_understood(f, &prop))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!on_a_card(&prop))
-		return CUDA_SUCCESS;
+		return enter_or_again(f, handle);
 	r = rf_card_of(f, prop.location.id, &card);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (f->card[card].cap == UINT64_MAX) {
-		rf_charge_again(f, RF_SPACE_HANDLE, handle);
-		return r;
-	}
+	if (f->card[card].cap == UINT64_MAX)
+		return rf_charge_again(f, RF_SPACE_HANDLE, handle) ? r : enter(f, handle, true);
 	r = size_of(handle, &prop, f->card[card].cap, &size);
-	if (r == CUDA_SUCCESS && is_known(f, handle, rf_footprint(size)))
+	if (r == CUDA_SUCCESS && is_known(f, handle, card, rf_footprint(size)))
 		return r;
 	if (r == CUDA_SUCCESS)
 		r = rf_charge_begin_on(&c, f, card, rf_footprint(size));
@@ -507,46 +518,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 	return r;
 }
 
-/* Another thread may have unmapped what was there before, and not said so yet. */
-static void enter_mapping(struct rf_fence *f, CUdeviceptr ptr, size_t size, uint64_t handle)
-{
-	struct rf_entry e = { .key = ptr,
-			      .bytes = size,
-			      .owner = handle,
-			      .space = RF_SPACE_MAPPING },
-			old;
-
-	e.refs = 1;
-	if (!rf_table_put_over(&f->table, &e, &old))
-		return;
-	count(f, old.owner, 0, -1);
-}
-
-/* The handle the mapping was of; false: there is none, or only one that was made since. */
-static bool leave_mapping(struct rf_fence *f, CUdeviceptr at, uint64_t *ret_handle,
-			  size_t *ret_size)
-{
-	struct rf_entry gone = { 0 };
-	struct rf_entry *e;
-	bool last;
-
-	rf_table_lock(&f->table);
-	e = rf_table_find(&f->table, RF_SPACE_MAPPING, at);
-	*ret_size = e ? e->bytes : 0;
-	last = e && --e->refs == 0;
-	if (last)
-		rf_table_take_found(&f->table, e, &gone);
-	rf_table_unlock(&f->table);
-	if (last)
-		rf_table_waive(&f->table);
-	*ret_handle = gone.owner;
-	return last;
-}
-
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 		  unsigned long long flags)
 {
 	struct rf_fence *f = rf_join();
+	struct rf_entry e = {
+		.key = ptr, .bytes = size, .owner = handle, .space = RF_SPACE_MAPPING
+	};
 	CUresult r;
 
 	if (!f)
@@ -564,28 +542,69 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		count(f, handle, 0, -1);
 		return r;
 	}
-	enter_mapping(f, ptr, size, handle);
+	rf_table_put(&f->table, &e);
 	return r;
 }
 
-/* One call may undo several adjacent mappings. */
+#define FEW 16
+
+/* The mappings that begin in a range, taken out of the table. */
+struct mappings {
+	struct rf_entry few[FEW];
+	struct rf_entry *all; /* few, or the heap's */
+	size_t n;
+};
+
+static size_t count_mappings(struct rf_table *t, CUdeviceptr ptr, size_t size)
+{
+	const struct rf_entry *e;
+	size_t n = 0;
+
+	rf_table_lock(t);
+	for (CUdeviceptr at = ptr; at - ptr < size; at += e->bytes, n++) {
+		e = rf_table_find(t, RF_SPACE_MAPPING, at);
+		if (!e || e->bytes == 0)
+			break;
+	}
+	rf_table_unlock(t);
+	return n;
+}
+
+static bool take_mappings(struct rf_table *t, CUdeviceptr ptr, size_t size, struct mappings *m)
+{
+	size_t most = count_mappings(t, ptr, size);
+
+	m->n = 0;
+	m->all = most <= FEW ? m->few : calloc(most, sizeof(*m->all));
+	for (CUdeviceptr at = ptr; m->all && m->n < most && at - ptr < size;
+	     at += m->all[m->n++].bytes)
+		if (!rf_table_take(t, RF_SPACE_MAPPING, at, &m->all[m->n]))
+			break;
+	return m->all != NULL;
+}
+
+/* One call may undo several adjacent mappings. They are out of the table while the driver works: others may come to
+ * their places at once. */
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct rf_fence *f = rf_join();
-	CUdeviceptr at = ptr;
-	uint64_t handle;
-	size_t step;
+	struct mappings m;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
+	if (!take_mappings(&f->table, ptr, size, &m))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = RF_REAL(cuMemUnmap)(ptr, size);
-	if (r != CUDA_SUCCESS)
-		return r;
-	do {
-		if (leave_mapping(f, at, &handle, &step))
-			count(f, handle, 0, -1);
-		at += step;
-	} while (step && at - ptr < size);
+	for (size_t i = 0; i < m.n; i++) {
+		if (r != CUDA_SUCCESS) {
+			rf_table_put(&f->table, &m.all[i]);
+			continue;
+		}
+		rf_table_waive(&f->table);
+		count(f, m.all[i].owner, 0, -1);
+	}
+	if (m.all != m.few)
+		free(m.all);
 	return r;
 }

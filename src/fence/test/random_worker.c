@@ -566,6 +566,29 @@ static void leave_holes(uint64_t bytes)
 	stand();
 }
 
+/* Buffers of external memory that is destroyed at once: its name is free then, its memory is not. */
+static void keep_buffers(void)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = 1, .size = 2 * MIB };
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .size = 2 * MIB };
+	CUmemAllocationProp p = props();
+	CUmemGenericAllocationHandle handle;
+	CUexternalMemory memory;
+	CUdeviceptr at;
+
+	while (got(CU(cuMemCreate)(&handle, 64 * MIB, &p, 0), "cuMemCreate")) {
+		must(CU(cuMemExportToShareableHandle)(&desc.handle.fd, handle,
+						      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+		     "cuMemExportToShareableHandle");
+		if (!got(CU(cuImportExternalMemory)(&memory, &desc), "cuImportExternalMemory"))
+			break;
+		must(CU(cuExternalMemoryGetMappedBuffer)(&at, memory, &part), "a buffer");
+		must(CU(cuDestroyExternalMemory)(memory), "cuDestroyExternalMemory");
+		must(CU(cuMemRelease)(handle), "cuMemRelease");
+	}
+	stand();
+}
+
 /* Two threads at the same instant, again and again. */
 static struct {
 	CUcontext ctx;
@@ -712,6 +735,8 @@ int main(int argc, char **argv)
 		borrow();
 	else if (strcmp(argv[4], "holes") == 0)
 		leave_holes(seed);
+	else if (strcmp(argv[4], "buffers") == 0)
+		keep_buffers();
 	else if (strcmp(argv[4], "map") == 0)
 		map_what_goes(&w, ctx);
 	else if (strcmp(argv[4], "pool") == 0)
