@@ -19,8 +19,45 @@ static bool not_understood(const struct rf_fence *f, const CUmemAllocationProp *
 			      prop->location.type > RF_CU_MEM_LOCATION_TYPE_LAST);
 }
 
-static CUresult enter(struct rf_fence *f, CUmemGenericAllocationHandle handle, bool shared);
+#define SHARED 1 /* owner of a handle that other processes may have */
 
+/* One more reference if the handle is known, as what it is. */
+static bool is_known(struct rf_fence *f, CUmemGenericAllocationHandle handle, unsigned card,
+		     uint64_t bytes)
+{
+	struct rf_entry *e;
+	bool known;
+
+	rf_table_lock(&f->table);
+	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
+	known = e && e->bytes == bytes && e->card == card;
+	if (known)
+		e->refs++;
+	rf_table_unlock(&f->table);
+	return known;
+}
+
+/* A handle without bytes of its own: of a multicast object, of memory that is not counted. It has its counts all the same,
+ * or they would be another's that gets its name. */
+static CUresult enter(struct rf_fence *f, CUmemGenericAllocationHandle handle, bool shared)
+{
+	struct rf_entry e = {
+		.key = handle, .refs = 1, .owner = shared ? SHARED : 0, .space = RF_SPACE_HANDLE
+	};
+
+	if (!rf_table_room(&f->table))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	rf_charge_enter(f, &e);
+	return CUDA_SUCCESS;
+}
+
+/* The same for one that may have been handed out before. */
+static CUresult enter_or_again(struct rf_fence *f, CUmemGenericAllocationHandle handle)
+{
+	return is_known(f, handle, 0, 0) ? CUDA_SUCCESS : enter(f, handle, true);
+}
+
+/* One that was just made; let go again if there is no room for it. */
 static CUresult keep_uncounted(struct rf_fence *f, CUmemGenericAllocationHandle handle)
 {
 	CUresult r = enter(f, handle, false);
@@ -89,8 +126,6 @@ static void object_gone(struct rf_fence *f, uint64_t object, bool shared)
 	}
 }
 
-#define SHARED 1 /* owner of a handle that other processes may have */
-
 /* Changes a handle's counts; what it kept goes with it. */
 static void count(struct rf_fence *f, uint64_t handle, int refs, int maps)
 {
@@ -105,42 +140,6 @@ static void count(struct rf_fence *f, uint64_t handle, int refs, int maps)
 		object_gone(f, handle, shared);
 }
 
-/* One more reference if the handle is known, as what it is. */
-static bool is_known(struct rf_fence *f, CUmemGenericAllocationHandle handle, unsigned card,
-		     uint64_t bytes)
-{
-	struct rf_entry *e;
-	bool known;
-
-	rf_table_lock(&f->table);
-	e = rf_table_find(&f->table, RF_SPACE_HANDLE, handle);
-	known = e && e->bytes == bytes && e->card == card;
-	if (known)
-		e->refs++;
-	rf_table_unlock(&f->table);
-	return known;
-}
-
-/* A handle without bytes of its own: of a multicast object, of memory that is not counted. It has its counts all the same,
- * or they would be another's that gets its name. */
-static CUresult enter(struct rf_fence *f, CUmemGenericAllocationHandle handle, bool shared)
-{
-	struct rf_entry e = {
-		.key = handle, .refs = 1, .owner = shared ? SHARED : 0, .space = RF_SPACE_HANDLE
-	};
-
-	if (!rf_table_room(&f->table))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	rf_charge_enter(f, &e);
-	return CUDA_SUCCESS;
-}
-
-/* The same for one that may have been handed out before. */
-static CUresult enter_or_again(struct rf_fence *f, CUmemGenericAllocationHandle handle)
-{
-	return is_known(f, handle, 0, 0) ? CUDA_SUCCESS : enter(f, handle, true);
-}
-
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *object, const CUmulticastObjectProp *prop)
 {
 	struct rf_fence *f = rf_join();
@@ -149,12 +148,7 @@ CUresult cuMulticastCreate(CUmemGenericAllocationHandle *object, const CUmultica
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	r = RF_REAL(cuMulticastCreate)(object, prop);
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = enter(f, *object, false);
-	if (r != CUDA_SUCCESS)
-		RF_REAL(cuMemRelease)(*object);
-	return r;
+	return r == CUDA_SUCCESS ? keep_uncounted(f, *object) : r;
 }
 
 /* handle 0: whichever is bound there. */
