@@ -468,7 +468,11 @@ static void buffers_of_external_memory_that_is_gone_are_charged(void **state)
 
 static void what_is_mapped_while_its_handle_is_released_is_charged(void **state)
 {
-	assert_true(lost_by("map", 0, 0) > CONTEXT);
+	uint64_t lost = 0;
+
+	for (int i = 0; i < 20 && lost <= CONTEXT; i++) /* on a busy machine the two may miss each other */
+		lost = lost_by("map", 0, 0);
+	assert_true(lost > CONTEXT);
 }
 
 static void a_pool_that_is_destroyed_while_it_is_used_is_charged_for_what_it_keeps(void **state)

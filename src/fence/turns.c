@@ -171,7 +171,7 @@ static int64_t believe(struct rf_member *m, uint64_t sum, uint64_t finished, boo
 {
 	int64_t told = (int64_t)(sum - (uint64_t)m->seen_ns), used;
 
-	told = most(told, INT64_MIN / 2); /* so that it can be turned round */
+	told = least(most(told, INT64_MIN / 2), INT64_MAX / 2); /* so that it can be turned round, and added to */
 	/* What several processes told at once was cut to the time there was: it is taken back first. */
 	if (told < 0) {
 		int64_t cut = least(-told, m->cut);
