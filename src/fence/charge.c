@@ -297,26 +297,16 @@ bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int 
 	return last;
 }
 
-bool rf_charge_hold(struct rf_fence *f, enum rf_space space, uint64_t key)
+bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps)
 {
 	struct rf_entry *e;
 
 	rf_table_lock(&f->table);
 	e = rf_table_find(&f->table, space, key);
-	if (e)
-		e->maps++;
-	rf_table_unlock(&f->table);
-	return e != NULL;
-}
-
-bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key)
-{
-	struct rf_entry *e;
-
-	rf_table_lock(&f->table);
-	e = rf_table_find(&f->table, space, key);
-	if (e)
-		e->refs++;
+	if (e) {
+		e->refs += (uint32_t)refs;
+		e->maps += (uint32_t)maps;
+	}
 	rf_table_unlock(&f->table);
 	return e != NULL;
 }

@@ -385,10 +385,8 @@ void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e);
 /* Changes a thing's counts; gives its charge back when nothing holds it any more, and says so. Handles are counted down when
  * the driver has let go: until then whoever maps them finds them. */
 bool rf_charge_count(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps);
-/* One more mapping if the thing is known. */
-bool rf_charge_hold(struct rf_fence *f, enum rf_space space, uint64_t key);
-/* One more reference if the thing is known. */
-bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key);
+/* So many more references and mappings if the thing is known. */
+bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key, int refs, int maps);
 /* Takes the thing out if one reference is all that holds it. */
 bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 			 struct rf_entry *ret);

@@ -242,7 +242,7 @@ static CUresult charge_opened(struct rf_opening *o, CUdeviceptr ptr)
 	RF_REAL(cuCtxGetCurrent)(&ctx);
 	what.owner = (uintptr_t)ctx;
 	/* A handle that is open in the context already comes back with the same pointer. */
-	if (!o->loan && rf_charge_again(o->fence, RF_SPACE_IPC, ptr))
+	if (!o->loan && rf_charge_again(o->fence, RF_SPACE_IPC, ptr, 1, 0))
 		return rf_open_cancel(o, r);
 	if (!o->loan)
 		r = RF_REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);

@@ -85,50 +85,30 @@ CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r)
 	return r;
 }
 
-static void keep_small(struct rf_charge *c, uint32_t cards, uint64_t ptr)
+void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr)
 {
 	struct rf_entry e = { .key = ptr,
+			      .bytes = c->small ? 0 : c->bytes,
 			      .owner = c->owner,
 			      .refs = 1,
 			      .maps = cards,
 			      .space = RF_SPACE_POINTER,
 			      .card = (uint8_t)c->card,
-			      .small = true };
-	struct rf_entry page = { .key = name_of(ptr, c->owner),
-				 .bytes = c->bytes,
-				 .owner = c->owner,
-				 .refs = 1,
-				 .maps = cards,
-				 .space = RF_SPACE_PAGE,
-				 .card = (uint8_t)c->card };
+			      .small = c->small };
+	struct rf_entry page = e;
 
 	rf_table_put(&c->fence->table, &e);
+	if (!c->small)
+		return;
+	page.key = name_of(ptr, c->owner);
+	page.bytes = c->bytes;
+	page.space = RF_SPACE_PAGE;
+	page.small = false;
 	if (rf_table_put_or_again(&c->fence->table, &page)) {
 		release_on(c, cards);
 		rf_release(c->fence, c->card, c->bytes);
 	}
 	__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
-}
-
-static void keep_large(struct rf_charge *c, uint32_t cards, uint64_t ptr)
-{
-	struct rf_entry e = { .key = ptr,
-			      .bytes = c->bytes,
-			      .owner = c->owner,
-			      .refs = 1,
-			      .maps = cards,
-			      .space = RF_SPACE_POINTER,
-			      .card = (uint8_t)c->card };
-
-	rf_table_put(&c->fence->table, &e);
-}
-
-void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr)
-{
-	if (c->small)
-		keep_small(c, cards, ptr);
-	else
-		keep_large(c, cards, ptr);
 }
 
 CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes)

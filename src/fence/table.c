@@ -58,6 +58,13 @@ static void insert(struct rf_entry *slots, size_t cap, const struct rf_entry *e)
 	slots[i] = *e;
 }
 
+static void add(struct rf_table *t, const struct rf_entry *e)
+{
+	insert(t->slots, t->cap, e);
+	hint(t, e, 1);
+	t->n++;
+}
+
 static bool grow(struct rf_table *t)
 {
 	size_t cap = t->cap ? t->cap * 2 : 256;
@@ -106,9 +113,7 @@ void rf_table_put(struct rf_table *t, const struct rf_entry *e)
 	if (old) {
 		*old = *e;
 	} else {
-		insert(t->slots, t->cap, e);
-		hint(t, e, 1);
-		t->n++;
+		add(t, e);
 	}
 	rf_table_unlock(t);
 }
@@ -128,9 +133,7 @@ bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_e
 		if (ret_old->maps > 0 && ret_old->card == e->card)
 			old->bytes += ret_old->bytes;
 	} else {
-		insert(t->slots, t->cap, e);
-		hint(t, e, 1);
-		t->n++;
+		add(t, e);
 	}
 	rf_table_unlock(t);
 	return old != NULL;
@@ -146,9 +149,7 @@ bool rf_table_put_or_again(struct rf_table *t, const struct rf_entry *e)
 	if (old) {
 		old->refs++;
 	} else {
-		insert(t->slots, t->cap, e);
-		hint(t, e, 1);
-		t->n++;
+		add(t, e);
 	}
 	rf_table_unlock(t);
 	return old != NULL;

@@ -177,8 +177,9 @@ static void forget_binding(struct rf_fence *f, uint64_t object, CUdevice dev, ui
  * give its charge back. All handles are known under a cap: who names another one guesses. */
 static CUresult hold(struct rf_fence *f, CUmemGenericAllocationHandle handle)
 {
-	return rf_charge_hold(f, RF_SPACE_HANDLE, handle) || !f->any_cap ? CUDA_SUCCESS
-									 : CUDA_ERROR_INVALID_VALUE;
+	return rf_charge_again(f, RF_SPACE_HANDLE, handle, 0, 1) || !f->any_cap
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The handle's memory is kept by the object from before the driver is asked. */
@@ -420,7 +421,8 @@ static CUresult charge_import(struct rf_fence *f, CUmemGenericAllocationHandle h
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (f->card[card].cap == UINT64_MAX)
-		return rf_charge_again(f, RF_SPACE_HANDLE, handle) ? r : enter(f, handle, true);
+		return rf_charge_again(f, RF_SPACE_HANDLE, handle, 1, 0) ? r
+									 : enter(f, handle, true);
 	r = size_of(handle, &prop, f->card[card].cap, &size);
 	if (r == CUDA_SUCCESS && is_known(f, handle, card, rf_footprint(size)))
 		return r;
@@ -503,7 +505,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 	r = RF_REAL(cuMemRetainAllocationHandle)(handle ? &got : NULL, addr);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!rf_charge_again(f, RF_SPACE_HANDLE, got) && f->any_cap)
+	if (!rf_charge_again(f, RF_SPACE_HANDLE, got, 1, 0) && f->any_cap)
 		r = charge_import(f, got);
 	if (r == CUDA_SUCCESS)
 		*handle = got;
