@@ -206,14 +206,14 @@ void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key)
 }
 
 /* The driver is asked to let go of a handle first, so an older one of that name may still be there. What it was charged is
- * given back, unless something still holds it: then it goes with the new one. */
+ * given back, unless something still holds it on the same card: then it goes with the new one. */
 void rf_charge_enter(struct rf_fence *f, const struct rf_entry *e)
 {
 	struct rf_entry old;
 
 	if (e->space != RF_SPACE_HANDLE)
 		rf_table_put(&f->table, e);
-	else if (rf_table_put_over(&f->table, e, &old) && old.maps == 0)
+	else if (rf_table_put_over(&f->table, e, &old) && (old.maps == 0 || old.card != e->card))
 		rf_charge_give_back(f, &old);
 }
 

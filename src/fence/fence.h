@@ -232,7 +232,8 @@ struct rf_fence {
 	int card_of[RF_DEVICES];       /* atomic: card + 1 of a CUDA ordinal; 0: not asked yet */
 	CUcontext primary[RF_DEVICES]; /* atomic: the primary context, if the fence saw it */
 	struct rf_table table;
-	unsigned paging;  /* atomic: threads that have a page reserved for a small allocation in the making */
+	unsigned paging;  /* atomic: threads that reserve a page for a small allocation, or have one for it in the making; */
+	unsigned paged;	  /* atomic: so many have been given back */
 	uint64_t imports; /* atomic: of external memory, so far */
 	pthread_mutex_t loan_lock; /* comes after the table's */
 	struct rf_loan loan[RF_LEDGER_LOANS];

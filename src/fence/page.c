@@ -30,16 +30,24 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* Other threads have pages reserved that they may give back in a moment. */
-static bool others_give_way(struct rf_fence *f)
+/* Whether other threads have given pages back since, or did while this one waited for it. */
+static bool others_gave_way(struct rf_fence *f, unsigned since)
 {
 	int64_t end = now_ns() + PATIENCE_NS;
 
-	if (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) == 0)
-		return false;
-	while (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) > 0 && now_ns() < end)
+	while (__atomic_load_n(&f->paged, __ATOMIC_ACQUIRE) == since) {
+		if (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) == 0 || now_ns() > end)
+			return __atomic_load_n(&f->paged, __ATOMIC_ACQUIRE) != since;
 		sched_yield();
+	}
 	return true;
+}
+
+/* A page that was reserved is given back, or has its place in the table. */
+static void page_is_settled(struct rf_fence *f)
+{
+	__atomic_add_fetch(&f->paged, 1, __ATOMIC_RELEASE);
+	__atomic_sub_fetch(&f->paging, 1, __ATOMIC_RELEASE);
 }
 
 static CUresult begin_small(struct rf_charge *c)
@@ -48,14 +56,18 @@ static CUresult begin_small(struct rf_charge *c)
 	CUresult r = CUDA_ERROR_NOT_PERMITTED;
 
 	for (int i = 0; f && i < TRIES; i++) {
+		unsigned since = __atomic_load_n(&f->paged, __ATOMIC_ACQUIRE);
+
+		__atomic_add_fetch(&f->paging, 1, __ATOMIC_RELAXED);
 		r = rf_charge_begin(c, PAGE);
-		if (r != CUDA_ERROR_OUT_OF_MEMORY || !others_give_way(f))
+		if (r == CUDA_SUCCESS && !rf_table_room(&f->table))
+			r = rf_charge_undo(c, CUDA_ERROR_OUT_OF_MEMORY);
+		if (r == CUDA_SUCCESS)
+			break;
+		__atomic_sub_fetch(&f->paging, 1, __ATOMIC_RELAXED);
+		if (r != CUDA_ERROR_OUT_OF_MEMORY || !others_gave_way(f, since))
 			break;
 	}
-	if (r == CUDA_SUCCESS && !rf_table_room(&f->table))
-		r = rf_charge_undo(c, CUDA_ERROR_OUT_OF_MEMORY);
-	if (r == CUDA_SUCCESS)
-		__atomic_add_fetch(&f->paging, 1, __ATOMIC_RELAXED);
 	return r;
 }
 
@@ -80,7 +92,7 @@ CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r)
 	rf_charge_undo(c, r);
 	if (c->small) {
 		rf_table_waive(&c->fence->table);
-		__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
+		page_is_settled(c->fence);
 	}
 	return r;
 }
@@ -108,7 +120,7 @@ void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr)
 		release_on(c, cards);
 		rf_release(c->fence, c->card, c->bytes);
 	}
-	__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
+	page_is_settled(c->fence);
 }
 
 CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes)
@@ -117,7 +129,7 @@ CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes)
 		return CUDA_SUCCESS;
 	if (c->small) {
 		rf_table_waive(&c->fence->table);
-		__atomic_sub_fetch(&c->fence->paging, 1, __ATOMIC_RELAXED);
+		page_is_settled(c->fence);
 		c->small = false;
 	}
 	return rf_charge_settle(c, is_small(bytes) ? PAGE : rf_footprint(bytes));

@@ -57,7 +57,7 @@ void rf_table_waive(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
 /* For a handle that the driver has just given out. If something older has its name still, whoever let go of that last is
- * about to say so: its counts are added to the new one's, with its bytes if anything still maps it; it is handed out, and
+ * about to say so: its counts are added to the new one's, with its bytes if anything still maps it and both are on one card; it is handed out, and
  * true comes back. */
 bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old);
 /* What is there gets one more reference and stays: then true. */

@@ -255,11 +255,12 @@ CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle object, CUdevice dev
 /* By address: the handle behind it is found by retaining it for a moment. Memory that has none (of
  * pools) could be freed and stay bound, with nobody to charge: not under a cap. */
 static CUresult begin_at(struct rf_fence *f, uint64_t object, CUdevice *dev, uint64_t offset,
-			 CUdeviceptr ptr)
+			 CUdeviceptr ptr, uint64_t *ret_handle)
 {
 	CUmemGenericAllocationHandle handle;
 	CUresult r;
 
+	*ret_handle = 0;
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	r = RF_REAL(cuMemRetainAllocationHandle)(&handle, (void *)(uintptr_t)ptr);
@@ -269,6 +270,7 @@ static CUresult begin_at(struct rf_fence *f, uint64_t object, CUdevice *dev, uin
 		r = home_of(handle, dev);
 	if (r == CUDA_SUCCESS)
 		r = begin_binding(f, object, *dev, offset, handle);
+	*ret_handle = handle;
 	RF_REAL(cuMemRelease)(handle);
 	return r;
 }
@@ -278,13 +280,14 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle object, size_t offset,
 {
 	struct rf_fence *f = rf_join();
 	CUdevice dev = -1;
-	CUresult r = begin_at(f, object, &dev, offset, ptr);
+	uint64_t handle;
+	CUresult r = begin_at(f, object, &dev, offset, ptr, &handle);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuMulticastBindAddr)(object, offset, ptr, size, flags);
 	if (r != CUDA_SUCCESS)
-		forget_binding(f, object, dev, offset, 0);
+		forget_binding(f, object, dev, offset, handle);
 	return r;
 }
 
@@ -293,13 +296,14 @@ CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle object, CUdevice de
 {
 	struct rf_fence *f = rf_join();
 	CUdevice on = dev;
-	CUresult r = begin_at(f, object, &on, offset, ptr);
+	uint64_t handle;
+	CUresult r = begin_at(f, object, &on, offset, ptr, &handle);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuMulticastBindAddr_v2)(object, dev, offset, ptr, size, flags);
 	if (r != CUDA_SUCCESS)
-		forget_binding(f, object, on, offset, 0);
+		forget_binding(f, object, on, offset, handle);
 	return r;
 }
 
