@@ -23,41 +23,30 @@ static uint32_t capped_cards(struct rf_fence *f)
 	return cards;
 }
 
-static void release_on(struct rf_charge *c, uint32_t cards)
-{
-	for (; cards; cards &= cards - 1)
-		rf_release(c->fence, (unsigned)__builtin_ctz(cards), c->bytes);
-}
-
-/* Charges once more on the other capped cards what is charged already; false: does not fit. */
-static bool spread(struct rf_charge *c, uint32_t *ret_cards)
+/* Charges once more on the other capped cards what is charged already; false: does not fit. cards: those where it did. */
+static bool spread(const struct rf_charge *c, uint32_t *cards)
 {
 	uint32_t todo = capped_cards(c->fence) & ~(1u << c->card);
-	uint32_t done = 0;
 
-	for (; todo; todo &= todo - 1) {
-		unsigned card = (unsigned)__builtin_ctz(todo);
-
-		if (rf_reserve_or_squeeze(c->fence, card, c->bytes) != CUDA_SUCCESS) {
-			release_on(c, done);
+	for (*cards = 0; todo; todo &= todo - 1) {
+		if (rf_reserve_or_squeeze(c->fence, (unsigned)__builtin_ctz(todo), c->bytes) !=
+		    CUDA_SUCCESS)
 			return false;
-		}
-		done |= 1u << card;
+		*cards |= todo & -todo;
 	}
-	*ret_cards = done;
 	return true;
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
 	struct rf_charge c;
-	uint32_t cards = 0;
+	uint32_t cards;
 	CUresult r = rf_plain_begin(&c, bytes);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!spread(&c, &cards))
-		return rf_plain_undo(&c, 0, CUDA_ERROR_OUT_OF_MEMORY);
+		return rf_plain_undo(&c, cards, CUDA_ERROR_OUT_OF_MEMORY);
 	r = RF_REAL(cuMemAllocManaged)(dptr, bytes, flags);
 	if (r != CUDA_SUCCESS)
 		return rf_plain_undo(&c, cards, r);
@@ -93,14 +82,15 @@ static bool has_cap(struct rf_fence *f, CUdevice dev)
 static CUresult check(CUdeviceptr ptr, int type, int dev)
 {
 	struct rf_fence *f = rf_join();
-	bool card = type == CU_MEM_LOCATION_TYPE_DEVICE, known = type <= RF_CU_MEM_LOCATION_TYPE_LAST;
+	bool card = type == CU_MEM_LOCATION_TYPE_DEVICE,
+	     known = type <= RF_CU_MEM_LOCATION_TYPE_LAST;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!f->any_cap || (known && (!card || dev < 0)))
 		return CUDA_SUCCESS;
 	return (!known || has_cap(f, dev)) && !is_charged(ptr) ? CUDA_ERROR_NOT_SUPPORTED
-								 : CUDA_SUCCESS;
+							       : CUDA_SUCCESS;
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr ptr, size_t n, CUdevice dev, CUstream stream)
