@@ -56,7 +56,7 @@ static CUresult shape(const CUDA_ARRAY3D_DESCRIPTOR *d, size_t *ret_row, size_t 
 	return CUDA_SUCCESS;
 }
 
-static CUresult allocate(size_t bytes, CUdeviceptr *ret)
+static CUresult allocate(size_t bytes, enum sim_heap_kind heap, CUdeviceptr *ret)
 {
 	struct CUctx_st *ctx;
 	CUresult r = sim_current(&ctx);
@@ -66,7 +66,7 @@ static CUresult allocate(size_t bytes, CUdeviceptr *ret)
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
-	r = sim_alloc(ctx, bytes, SIM_KIND_DEVICE, ret);
+	r = sim_alloc(ctx, bytes, heap, ret);
 	pthread_mutex_unlock(&sim_big);
 	return r;
 }
@@ -76,6 +76,11 @@ static void release(CUdeviceptr memory)
 	pthread_mutex_lock(&sim_big);
 	sim_free((uintptr_t)memory); /* already gone if its context is */
 	pthread_mutex_unlock(&sim_big);
+}
+
+static enum sim_heap_kind heap_for(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	return d->Height == 0 && d->Depth == 0 ? SIM_HEAP_LINES : SIM_HEAP_ARRAYS;
 }
 
 CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
@@ -89,7 +94,7 @@ CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 	a.desc = *desc;
 	r = shape(desc, &a.row, &a.rows, &bytes);
 	if (r == CUDA_SUCCESS)
-		r = allocate(bytes, &a.memory);
+		r = allocate(bytes, heap_for(desc), &a.memory);
 	if (r != CUDA_SUCCESS)
 		return r;
 	*array = malloc(sizeof(a));
@@ -213,7 +218,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESC
 	m->levels = levels;
 	r = lay_out(m, *desc, &bytes);
 	if (r == CUDA_SUCCESS)
-		r = allocate(bytes, &m->memory);
+		r = allocate(bytes, SIM_HEAP_ARRAYS, &m->memory);
 	if (r != CUDA_SUCCESS) {
 		free(m);
 		return r;

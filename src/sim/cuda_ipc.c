@@ -45,6 +45,7 @@ struct ipc {
 	uint64_t id;	 /* the share */
 	uint64_t offset; /* of the allocation in it */
 	uint64_t bytes;
+	uint64_t tail; /* the share behind it that the allocation ends in, 0: none */
 };
 _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "an IPC handle has 64 bytes");
 
@@ -56,15 +57,20 @@ static CUresult export_region(struct CUctx_st *ctx, uintptr_t at, struct ipc *re
 	size_t size = 0;
 	CUresult r;
 
-	if (g == NULL || (g->kind != SIM_KIND_DEVICE && g->kind != SIM_KIND_SLAB) ||
+	if (g == NULL || (g->kind != SIM_KIND_DEVICE && g->kind != SIM_KIND_PAGE) ||
 	    g->dev != ctx->dev || !sim_region_part(g, at, &base, &size))
 		return CUDA_ERROR_INVALID_VALUE;
+	g = sim_region_find(base); /* `at` may lie in the tail */
 	r = sim_region_share(g);
+	if (r == CUDA_SUCCESS && g->tail != NULL)
+		r = sim_region_share(g->tail);
 	if (r != CUDA_SUCCESS)
 		return r;
 	*ret = (struct ipc){
 		.magic = IPC_MAGIC, .id = g->held->id, .offset = base - g->base, .bytes = size
 	};
+	if (g->tail != NULL)
+		ret->tail = g->tail->held->id;
 	memcpy(ret->uuid, g->dev->uuid, sizeof(ret->uuid));
 	return CUDA_SUCCESS;
 }
@@ -90,49 +96,84 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 	return CUDA_SUCCESS;
 }
 
-/* Shows a share somewhere, as a region of the context. Takes over the hold. */
-static CUresult show(struct CUctx_st *ctx, struct sim_held *h, struct sim_region **ret)
+/* Maps a share, and the one with its tail if there is one behind it. */
+static uintptr_t map_both(struct sim_held *h, struct sim_held *tail)
 {
+	size_t size = h->size + (tail != NULL ? tail->size : 0);
+	char *at = sim_map_memory(size, SIM_CHUNK, 0);
+
+	if (at == NULL)
+		return 0;
+	if (sim_held_map(h, at) != NULL &&
+	    (tail == NULL || sim_held_map(tail, at + h->size) != NULL))
+		return (uintptr_t)at;
+	munmap(at, size);
+	return 0;
+}
+
+/* Shows a share somewhere, as a region of the context. Takes over the holds. */
+static CUresult show(struct CUctx_st *ctx, struct sim_held *h, struct sim_held *tail,
+		     struct sim_region **ret)
+{
+	size_t size = h->size + (tail != NULL ? tail->size : 0);
 	struct sim_region *g = calloc(1, sizeof(*g));
 
 	if (g != NULL) {
-		*g = (struct sim_region){ .size = h->size,
-					  .charged = h->size,
+		*g = (struct sim_region){ .size = size,
+					  .charged = size,
 					  .kind = SIM_KIND_IPC,
 					  .dev = ctx->dev,
 					  .ctx = ctx,
 					  .held = h,
+					  .held_tail = tail,
 					  .opens = 1 };
-		g->base = (uintptr_t)sim_held_map(h, NULL);
+		g->base = map_both(h, tail);
 	}
 	if (g == NULL || g->base == 0 || !sim_region_add(g)) {
 		if (g != NULL && g->base != 0)
-			munmap((void *)g->base, h->size);
+			munmap((void *)g->base, size);
 		free(g);
 		sim_held_put(h);
+		if (tail != NULL)
+			sim_held_put(tail);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*ret = g;
 	return CUDA_SUCCESS;
 }
 
+static CUresult hold_both(struct sim_device *d, const struct ipc *ipc, struct sim_held **ret,
+			  struct sim_held **ret_tail)
+{
+	struct sim_held *h = NULL;
+	CUresult r = sim_held_take(d, ipc->id, &h);
+
+	if (r == CUDA_SUCCESS && ipc->tail != 0)
+		r = sim_held_take(d, ipc->tail, ret_tail);
+	if (r == CUDA_SUCCESS)
+		*ret = h;
+	else if (h != NULL)
+		sim_held_put(h);
+	return r;
+}
+
 /* Under sim_big. A handle that is open already is opened once more, at the same address. */
 static CUresult open_ipc(struct CUctx_st *ctx, const struct ipc *ipc, CUdeviceptr *ret)
 {
-	struct sim_held *h = sim_held_find(ctx->dev, ipc->id);
+	struct sim_held *h = sim_held_find(ctx->dev, ipc->id), *tail = NULL;
 	struct sim_region *g = h != NULL ? h->opened : NULL;
 	CUresult r;
 
-	if (h != NULL && g == NULL)
-		return CUDA_ERROR_INVALID_CONTEXT; /* this process's own memory */
+	if (h != NULL && h->own)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	if (g != NULL) {
 		g->opens++;
 		*ret = g->base + ipc->offset;
 		return CUDA_SUCCESS;
 	}
-	r = sim_held_take(ctx->dev, ipc->id, &h);
+	r = hold_both(ctx->dev, ipc, &h, &tail);
 	if (r == CUDA_SUCCESS)
-		r = show(ctx, h, &g);
+		r = show(ctx, h, tail, &g);
 	if (r != CUDA_SUCCESS)
 		return r;
 	h->opened = g;
@@ -255,7 +296,7 @@ CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *dptr, CUexternalMemory mem
 		return CUDA_ERROR_NOT_SUPPORTED;
 	pthread_mutex_lock(&sim_big);
 	mem->held->refs++;
-	r = show(mem->ctx, mem->held, &g);
+	r = show(mem->ctx, mem->held, NULL, &g);
 	if (r == CUDA_SUCCESS) {
 		g->kind = SIM_KIND_DEVICE;
 		g->size = desc->size;

@@ -1,15 +1,11 @@
-/* Device memory: charged on the card, backed by this process or, once exported, by the card's file.
- *
- * Device memory is charged in chunks of 2 MiB. Requests up to 1 MiB share chunks with others of the
- * same size (the next power of two from 512 bytes on); larger ones have their own. */
+/* Device memory: charged on the card in pages of 2 MiB, backed by this process or, once exported, by
+ * the card's file. */
 #include "sim/cuda_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define SMALLEST 512
-#define LARGEST_SMALL (SIM_CHUNK / 2)
 #define PITCH 512
 
 CUresult sim_charge(struct sim_device *d, uint64_t bytes)
@@ -47,6 +43,9 @@ void sim_region_release(struct sim_region *r)
 		sim_held_put(r->held);
 	else if (r->kind != SIM_KIND_GRAPH && r->charged > 0)
 		sim_uncharge(r->dev, r->charged);
+	if (r->held_tail != NULL)
+		sim_held_put(r->held_tail);
+	free(r->page);
 	free(r);
 }
 
@@ -100,113 +99,19 @@ CUresult sim_region_new(struct sim_device *d, struct CUctx_st *ctx, size_t bytes
 	return e;
 }
 
-/* --- small requests --- */
-
-static size_t unit_for(size_t bytes)
-{
-	size_t unit = SMALLEST;
-
-	while (unit < bytes)
-		unit *= 2;
-	return unit;
-}
-
-static struct sim_region **slab_list(struct CUctx_st *ctx, size_t unit)
-{
-	/* Slabs with room, by context and unit: few, so a list per unit will do. */
-	static struct sim_region *lists[12];
-	int i = __builtin_ctzl(unit / SMALLEST);
-	struct sim_region **p = &lists[i];
-
-	while (*p != NULL && (*p)->ctx != ctx)
-		p = &(*p)->next_slab;
-	return p;
-}
-
-static void slab_unlist(struct sim_region *r)
-{
-	struct sim_region **p = slab_list(r->ctx, r->unit);
-
-	while (*p != NULL && *p != r)
-		p = &(*p)->next_slab;
-	if (*p == r)
-		*p = r->next_slab;
-	r->next_slab = NULL;
-}
-
-static uintptr_t slab_take(struct sim_region *r)
-{
-	for (size_t i = 0; i < 64; i++) {
-		int bit;
-
-		if (r->bits[i] == UINT64_MAX || i * 64 * r->unit >= SIM_CHUNK)
-			continue;
-		bit = __builtin_ctzl(~r->bits[i]);
-		if ((i * 64 + (size_t)bit) * r->unit >= SIM_CHUNK)
-			break;
-		r->bits[i] |= 1ULL << bit;
-		if (++r->used == SIM_CHUNK / r->unit)
-			slab_unlist(r);
-		return r->base + (i * 64 + (size_t)bit) * r->unit;
-	}
-	return 0;
-}
-
-static CUresult slab_alloc(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *ret)
-{
-	size_t unit = unit_for(bytes);
-	struct sim_region **list = slab_list(ctx, unit), *r = *list;
-
-	if (r == NULL) {
-		CUresult e = sim_region_new(ctx->dev, ctx, SIM_CHUNK, SIM_KIND_SLAB, false, &r);
-
-		if (e != CUDA_SUCCESS)
-			return e;
-		r->unit = unit;
-		r->next_slab = *list;
-		*list = r;
-	}
-	*ret = slab_take(r);
-	return CUDA_SUCCESS;
-}
-
-static CUresult slab_free(struct sim_region *r, uintptr_t at)
-{
-	size_t unit = (at - r->base) / r->unit;
-	struct sim_region **list;
-
-	if ((at - r->base) % r->unit != 0 || (r->bits[unit / 64] >> (unit % 64) & 1) == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (r->used == SIM_CHUNK / r->unit) { /* was full: has room again */
-		list = slab_list(r->ctx, r->unit);
-		r->next_slab = *list;
-		*list = r;
-	}
-	r->bits[unit / 64] &= ~(1ULL << (unit % 64));
-	r->used--;
-	if (r->used == 0) {
-		slab_unlist(r);
-		sim_region_release(r);
-	}
-	return CUDA_SUCCESS;
-}
-
 /* --- allocation; under sim_big --- */
 
-CUresult sim_alloc(struct CUctx_st *ctx, size_t bytes, enum sim_kind kind, CUdeviceptr *ret)
+static CUresult alloc_managed(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *ret)
 {
 	struct sim_region *r = NULL;
 	CUresult e;
 
 	if (bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (bytes <= LARGEST_SMALL && kind == SIM_KIND_DEVICE)
-		return slab_alloc(ctx, bytes, ret);
-	e = sim_region_new(ctx->dev, ctx, bytes, kind, false, &r);
-	if (e != CUDA_SUCCESS)
-		return e;
-	*ret = r->base;
-	return CUDA_SUCCESS;
+	e = sim_region_new(ctx->dev, ctx, bytes, SIM_KIND_MANAGED, false, &r);
+	if (e == CUDA_SUCCESS)
+		*ret = r->base;
+	return e;
 }
 
 CUresult sim_free(uintptr_t at)
@@ -215,15 +120,15 @@ CUresult sim_free(uintptr_t at)
 
 	if (r == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (r->kind == SIM_KIND_SLAB)
-		return slab_free(r, at);
+	if (r->kind == SIM_KIND_PAGE)
+		return sim_page_free(r, at);
 	if (r->kind == SIM_KIND_POOL)
 		return sim_pool_free(r, at);
 	if (r->kind == SIM_KIND_GRAPH)
 		return sim_graph_free(r, at);
 	if (r->base != at || (r->kind != SIM_KIND_DEVICE && r->kind != SIM_KIND_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
-	sim_region_release(r);
+	sim_large_free(r);
 	return CUDA_SUCCESS;
 }
 
@@ -231,11 +136,9 @@ void sim_memory_drop_ctx(struct CUctx_st *ctx)
 {
 	struct sim_region *r;
 
-	while ((r = sim_region_of_ctx(ctx)) != NULL) {
-		if (r->kind == SIM_KIND_SLAB && r->used < SIM_CHUNK / r->unit)
-			slab_unlist(r);
+	sim_heaps_drop(ctx);
+	while ((r = sim_region_of_ctx(ctx)) != NULL)
 		sim_region_release(r);
-	}
 }
 
 static CUresult alloc_current(size_t bytes, enum sim_kind kind, CUdeviceptr *ret)
@@ -251,7 +154,10 @@ static CUresult alloc_current(size_t bytes, enum sim_kind kind, CUdeviceptr *ret
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
-	r = sim_alloc(ctx, bytes, kind, ret);
+	if (kind == SIM_KIND_MANAGED)
+		r = alloc_managed(ctx, bytes, ret);
+	else
+		r = sim_alloc(ctx, bytes, SIM_HEAP_PLAIN, ret);
 	pthread_mutex_unlock(&sim_big);
 	return r;
 }

@@ -249,7 +249,7 @@ static CUresult load_variables(struct CUmod_st *m, struct CUctx_st *ctx)
 	if (m->ctx != NULL)
 		return r;
 	for (struct variable *v = m->variables; r == CUDA_SUCCESS && v != NULL; v = v->next)
-		r = sim_alloc(ctx, v->bytes, SIM_KIND_DEVICE, &v->at);
+		r = sim_alloc(ctx, v->bytes, SIM_HEAP_VARIABLES, &v->at);
 	if (r == CUDA_SUCCESS) {
 		m->ctx = ctx;
 		return r;

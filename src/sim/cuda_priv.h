@@ -89,6 +89,15 @@ struct CUevent_st {
 	struct CUevent_st *next;
 };
 
+/* What shares no page with another of these, as on the card. */
+enum sim_heap_kind {
+	SIM_HEAP_PLAIN,
+	SIM_HEAP_ARRAYS, /* of two and three dimensions, and mipmapped ones */
+	SIM_HEAP_LINES,	 /* arrays of one */
+	SIM_HEAP_VARIABLES,
+	SIM_HEAPS,
+};
+
 struct CUctx_st {
 	uint32_t magic;
 	bool alive;
@@ -100,12 +109,13 @@ struct CUctx_st {
 	size_t limits[CU_LIMIT_MAX];
 	struct CUstream_st own; /* the default stream */
 	struct CUevent_st *events[SIM_QUEUE];
+	struct sim_heap *heaps[SIM_HEAPS];
 };
 
 enum sim_kind {
-	SIM_KIND_DEVICE,
+	SIM_KIND_DEVICE, /* whole pages; the rest of an allocation may be in its tail */
 	SIM_KIND_MANAGED,
-	SIM_KIND_SLAB, /* many small allocations of one size */
+	SIM_KIND_PAGE, /* shared by small allocations and the tail of a large one */
 	SIM_KIND_HOST,
 	SIM_KIND_REGISTERED,
 	SIM_KIND_MAPPED, /* by cuMemMap */
@@ -121,6 +131,7 @@ struct sim_held {
 	uint64_t offset;
 	size_t size;
 	unsigned refs;
+	bool own;		   /* made here */
 	struct sim_region *opened; /* by cuIpcOpenMemHandle */
 	struct sim_held *next;
 };
@@ -133,7 +144,7 @@ struct sim_cut {
 
 struct sim_region {
 	uintptr_t base;
-	size_t size;	/* as asked */
+	size_t size;	/* as asked, with what is in the tail */
 	size_t charged; /* bytes of device memory, and of address space */
 	enum sim_kind kind;
 	struct sim_device *dev;
@@ -142,16 +153,14 @@ struct sim_region {
 	bool accessible;
 	struct sim_handle *handle;     /* SIM_KIND_MAPPED */
 	struct sim_held *held;	       /* its memory is a share */
+	struct sim_held *held_tail;    /* SIM_KIND_IPC: what is behind that, if anything */
 	unsigned opens;		       /* SIM_KIND_IPC */
 	struct sim_graph_alloc *graph; /* SIM_KIND_GRAPH */
+	struct sim_region *tail;       /* SIM_KIND_DEVICE: the page behind it that it ends in */
+	struct sim_page *page;	       /* SIM_KIND_PAGE */
 	/* SIM_KIND_POOL */
 	struct sim_cut *cuts;
 	struct sim_region *next_block;
-	/* SIM_KIND_SLAB */
-	size_t unit;
-	unsigned used;
-	uint64_t bits[64]; /* a bit per unit; 64 * 64 units of 512 bytes at most */
-	struct sim_region *next_slab;
 };
 
 extern pthread_mutex_t sim_big;
@@ -252,9 +261,19 @@ CUresult sim_region_new(struct sim_device *d, struct CUctx_st *ctx, size_t bytes
 void sim_region_release(struct sim_region *r);
 CUresult sim_charge(struct sim_device *d, uint64_t bytes);
 void sim_uncharge(struct sim_device *d, uint64_t bytes);
-CUresult sim_alloc(struct CUctx_st *ctx, size_t bytes, enum sim_kind kind, CUdeviceptr *ret);
 CUresult sim_free(uintptr_t at);
 void sim_memory_drop_ctx(struct CUctx_st *ctx);
+
+/* --- cuda_page.c; under sim_big --- */
+CUresult sim_alloc(struct CUctx_st *ctx, size_t bytes, enum sim_heap_kind heap, CUdeviceptr *ret);
+/* Frees what begins at `at` in the page. */
+CUresult sim_page_free(struct sim_region *r, uintptr_t at);
+/* Frees the region, and its tail in the page behind it. */
+void sim_large_free(struct sim_region *r);
+/* As sim_region_part, for a page. */
+bool sim_page_part(const struct sim_region *r, uintptr_t at, uintptr_t *ret_base, size_t *ret_size);
+/* Forgets which pages have room, before the context's regions go. */
+void sim_heaps_drop(struct CUctx_st *ctx);
 
 /* --- cuda_vmm.c; under sim_big --- */
 void sim_handle_unmap(struct sim_region *r);

@@ -105,21 +105,13 @@ static bool cut_part(const struct sim_region *r, uintptr_t at, uintptr_t *ret_ba
 bool sim_region_part(const struct sim_region *r, uintptr_t at, uintptr_t *ret_base,
 		     size_t *ret_size)
 {
-	size_t unit = r->kind == SIM_KIND_SLAB ? r->unit : r->size;
-
 	if (r->kind == SIM_KIND_POOL)
 		return cut_part(r, at, ret_base, ret_size);
-	*ret_base = r->base + (at - r->base) / unit * unit;
-	*ret_size = unit;
+	if (r->kind == SIM_KIND_PAGE)
+		return sim_page_part(r, at, ret_base, ret_size);
+	*ret_base = r->base;
+	*ret_size = r->size;
 	return true;
-}
-
-static bool slab_range(const struct sim_region *r, uintptr_t at, size_t n)
-{
-	size_t unit = (at - r->base) / r->unit;
-
-	return (r->bits[unit / 64] >> (unit % 64) & 1) != 0 &&
-	       n <= r->unit - (at - r->base) % r->unit;
 }
 
 /* Adjacent mappings of cuMemMap count as one range. */
@@ -140,21 +132,15 @@ static bool mapped_range(const struct sim_region *r, uintptr_t at, size_t n)
 bool sim_device_range(uintptr_t at, size_t n, struct sim_device **ret_dev)
 {
 	const struct sim_region *r = sim_region_find(at);
+	uintptr_t base = 0;
+	size_t size = 0;
 
 	if (r == NULL)
 		return false;
 	*ret_dev = r->dev;
-	if (r->kind == SIM_KIND_SLAB)
-		return slab_range(r, at, n);
 	if (r->kind == SIM_KIND_MAPPED)
 		return mapped_range(r, at, n);
 	if (r->kind == SIM_KIND_GRAPH && !r->accessible)
 		return false;
-	if (r->kind == SIM_KIND_POOL) {
-		uintptr_t base;
-		size_t size;
-
-		return cut_part(r, at, &base, &size) && n <= size - (at - base);
-	}
-	return n <= r->size - (at - r->base);
+	return sim_region_part(r, at, &base, &size) && at - base < size && n <= size - (at - base);
 }

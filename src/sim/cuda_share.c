@@ -40,6 +40,8 @@ CUresult sim_held_new(struct sim_device *d, size_t bytes, bool paid, struct sim_
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	s = sim_share_new(d->card, d->proc, d->part, bytes, paid);
 	*ret = s != NULL ? add(d, s) : NULL;
+	if (*ret != NULL)
+		(*ret)->own = true;
 	if (s != NULL && *ret == NULL)
 		sim_share_drop(d->card, s, d->proc);
 	sim_unlock(d->card);

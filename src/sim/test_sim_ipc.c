@@ -6,7 +6,7 @@
 
 /* What the processes of a test hand each other beside their pipes. */
 static struct {
-	CUipcMemHandle ipc, small;
+	CUipcMemHandle ipc, small, large;
 	CUmemPoolPtrExportData pointer, second;
 } * board;
 static int sockets[2];
@@ -219,6 +219,85 @@ static void the_dead_hold_nothing(void **state)
 	child_go(&from);
 	assert_int_equal(child_said(&from), 'f');
 	assert_int_equal(card_used(), context_bytes() + 2 * MIB);
+	child_ends_well(&from);
+	tools_down(&m);
+}
+
+/* A large allocation ends in a page with others. */
+static void export_with_tail(void)
+{
+	CUdeviceptr large, small;
+
+	child_context(0);
+	need_is(CU(cuMemAlloc_v2)(&large, 3 * MIB), CUDA_SUCCESS);
+	need_is(CU(cuMemAlloc_v2)(&small, 1000), CUDA_SUCCESS);
+	need_is(small, large + 3 * MIB);
+	need_is(CU(cuMemcpyHtoD_v2)(large + 2 * MIB - 3, "across", 7), CUDA_SUCCESS);
+	need_is(CU(cuMemcpyHtoD_v2)(small, "small", 6), CUDA_SUCCESS);
+	need_is(CU(cuIpcGetMemHandle)(&board->large, large + 3 * MIB - 1), CUDA_SUCCESS);
+	need_is(CU(cuIpcGetMemHandle)(&board->small, small), CUDA_SUCCESS);
+	child_tell('e');
+	child_wait();
+	need_is(CU(cuMemFree_v2)(large), CUDA_SUCCESS);
+	child_tell('l');
+	child_wait();
+	need_is(CU(cuMemFree_v2)(small), CUDA_SUCCESS);
+	child_tell('s');
+	child_wait();
+}
+
+static void open_with_tail(void)
+{
+	CUdeviceptr large, small;
+	char back[8] = "";
+
+	child_context(0);
+	need_is(CU(cuIpcOpenMemHandle_v2)(&large, board->large, 1), CUDA_SUCCESS);
+	need_is(CU(cuIpcOpenMemHandle_v2)(&small, board->small, 1), CUDA_SUCCESS);
+	need_is(CU(cuMemcpyDtoH_v2)(back, large + 2 * MIB - 3, 7), CUDA_SUCCESS);
+	need(strcmp(back, "across") == 0);
+	need_is(CU(cuMemcpyDtoH_v2)(back, small, 6), CUDA_SUCCESS);
+	need(strcmp(back, "small") == 0);
+	child_tell('o');
+	child_wait(); /* the exporter frees the large one */
+	need_is(CU(cuMemcpyDtoH_v2)(back, large + 2 * MIB - 3, 7), CUDA_SUCCESS);
+	need(strcmp(back, "across") == 0);
+	need_is(CU(cuIpcCloseMemHandle)(large), CUDA_SUCCESS);
+	need_is(CU(cuMemcpyDtoH_v2)(back, small, 6), CUDA_SUCCESS);
+	need(strcmp(back, "small") == 0);
+	child_tell('1');
+	child_wait();
+	need_is(CU(cuIpcCloseMemHandle)(small), CUDA_SUCCESS);
+	child_tell('2');
+	child_wait();
+}
+
+static void a_tail_is_shared_with_the_page_it_is_in(void **state)
+{
+	struct child from, to;
+	struct machine m;
+
+	tools_up(&m);
+	from = child_start(export_with_tail);
+	assert_int_equal(child_said(&from), 'e');
+	assert_int_equal(shown(&from), 4 * MIB);
+	to = child_start(open_with_tail);
+	assert_int_equal(child_said(&to), 'o');
+	assert_int_equal(card_used(), 2 * context_bytes() + 4 * MIB);
+	child_go(&from);
+	assert_int_equal(child_said(&from), 'l');
+	assert_int_equal(card_used(), 2 * context_bytes() + 4 * MIB);
+	assert_int_equal(shown(&from), 2 * MIB);
+	child_go(&to);
+	assert_int_equal(child_said(&to), '1');
+	assert_int_equal(card_used(), 2 * context_bytes() + 2 * MIB);
+	child_go(&from);
+	assert_int_equal(child_said(&from), 's');
+	assert_int_equal(shown(&to), 2 * MIB); /* it has the page still */
+	child_go(&to);
+	assert_int_equal(child_said(&to), '2');
+	assert_int_equal(card_used(), 2 * context_bytes());
+	child_ends_well(&to);
 	child_ends_well(&from);
 	tools_down(&m);
 }
@@ -490,6 +569,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ipc_memory_is_shared_counted_once_and_outlives_its_maker),
 		cmocka_unit_test(the_dead_hold_nothing),
+		cmocka_unit_test(a_tail_is_shared_with_the_page_it_is_in),
 		cmocka_unit_test(an_imported_handle_keeps_the_memory),
 		cmocka_unit_test(a_multicast_object_keeps_what_is_bound_to_it),
 		cmocka_unit_test(pointers_of_a_pool_can_be_imported),

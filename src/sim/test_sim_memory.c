@@ -1,8 +1,12 @@
 /* Device memory: shared by processes, really full when it is full, back when they are gone. */
+#include "base/rand.h"
 #include "sim/test_sim.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
+
+#define KIB (1ULL << 10)
+#define CONTEXT 33
 
 static unsigned long long nvml_used(unsigned index)
 {
@@ -137,6 +141,24 @@ static void a_process_sees_itself(void **state)
 
 /* --- one process --- */
 
+static void in_child_with(void (*run)(void), const struct rf_sim_options *opt)
+{
+	struct machine m;
+	struct child c;
+
+	machine_up_with(&m, "1xH200", opt);
+	c = child_start(run);
+	child_ends_well(&c);
+	machine_down(&m);
+}
+
+static void in_child(void (*run)(void))
+{
+	struct rf_sim_options opt = { .virtual_time = true };
+
+	in_child_with(run, &opt);
+}
+
 static void fill_an_h200(void)
 {
 	size_t free_bytes, total;
@@ -236,7 +258,7 @@ static void all_paths(void)
 	before = free_now();
 	for (int i = 0; i < 1000; i++)
 		need_is(CU(cuMemAlloc_v2)(&small[i], 1000), CUDA_SUCCESS);
-	need_is(before - free_now(), 2 * MIB); /* 1000 KiB share one chunk */
+	need_is(before - free_now(), 2 * MIB); /* 1000 KiB share one page */
 	for (int i = 0; i < 1000; i++)
 		need_is(CU(cuMemFree_v2)(small[i]), CUDA_SUCCESS);
 	need_is(free_now(), before);
@@ -248,7 +270,7 @@ static void all_paths(void)
 	need_is(before - free_now(), 16 * MIB);
 	need_is(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
 	need_is(CU(cuMipmappedArrayCreate)(&mip, &cube, 3), CUDA_SUCCESS);
-	need_is(before - free_now(), 20 * MIB); /* 16 + 2 + 1/4, in chunks of 2 */
+	need_is(before - free_now(), 20 * MIB); /* 16 + 2 + 1/4, in pages of 2 */
 	need_is(CU(cuMipmappedArrayDestroy)(mip), CUDA_SUCCESS);
 	need_is(CU(cuMemPoolCreate)(&pool, &props), CUDA_SUCCESS);
 	need_is(CU(cuMemAllocFromPoolAsync)(&p, 32 * MIB, pool, NULL), CUDA_SUCCESS);
@@ -276,6 +298,335 @@ static void every_way_to_memory_is_charged(void **state)
 	c = child_start(all_paths);
 	child_ends_well(&c);
 	machine_down(&m);
+}
+
+/* --- pages of 2 MiB --- */
+
+static CUdeviceptr get(size_t bytes)
+{
+	CUdeviceptr p = 0;
+
+	need_is(CU(cuMemAlloc_v2)(&p, bytes), CUDA_SUCCESS);
+	return p;
+}
+
+static void put(CUdeviceptr p)
+{
+	need_is(CU(cuMemFree_v2)(p), CUDA_SUCCESS);
+}
+
+static void range_is(CUdeviceptr at, CUdeviceptr base, size_t size)
+{
+	CUdeviceptr start = 0, attribute = 0;
+	size_t n = 0;
+
+	need_is(CU(cuMemGetAddressRange_v2)(&start, &n, at), CUDA_SUCCESS);
+	need_is(start, base);
+	need_is(n, size);
+	need_is(CU(cuPointerGetAttribute)(&attribute, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at),
+		CUDA_SUCCESS);
+	need_is(attribute, base);
+}
+
+static void fill_a_page(void)
+{
+	size_t before, pitch = 0;
+	CUdeviceptr p[4], rows;
+
+	child_context(0);
+	before = free_now();
+	p[0] = get(1536 * KIB);
+	p[1] = get(300 * KIB);
+	p[2] = get(100 * KIB + 1);
+	need_is(CU(cuMemAllocPitch_v2)(&rows, &pitch, 1000, 111, 4), CUDA_SUCCESS);
+	need_is(before - free_now(), 2 * MIB); /* but for 512 bytes it is full */
+	p[3] = get(513);
+	need_is(before - free_now(), 4 * MIB);
+	range_is(p[0] + 1024 * KIB, p[0], 1536 * KIB);
+	range_is(p[2] + 100 * KIB, p[2], 100 * KIB + 512);
+	range_is(rows + 110 * pitch, rows, 111 * pitch);
+	need_is(CU(cuMemsetD8_v2)(p[1], 0, 300 * KIB), CUDA_SUCCESS);
+	need_is(CU(cuMemsetD8_v2)(p[1], 0, 300 * KIB + 1), CUDA_ERROR_INVALID_VALUE);
+	need_is(CU(cuMemFree_v2)(p[1] + 512), CUDA_ERROR_INVALID_VALUE);
+	put(p[1]);
+	need_is(CU(cuMemGetAddressRange_v2)(NULL, NULL, p[1]), CUDA_ERROR_NOT_FOUND);
+	need_is(CU(cuMemFree_v2)(p[1]), CUDA_ERROR_INVALID_VALUE);
+	need_is(get(300 * KIB), p[1]); /* nowhere else is room without a new page */
+	put(p[3]);
+	need_is(before - free_now(), 2 * MIB);
+	put(p[0]);
+	put(p[1]);
+	put(p[2]);
+	need_is(before - free_now(), 2 * MIB);
+	put(rows);
+	need_is(free_now(), before);
+}
+
+static void pieces_of_any_size_share_a_page(void **state)
+{
+	in_child(fill_a_page);
+}
+
+static void use_a_tail(void)
+{
+	CUdeviceptr large, in_tail, third;
+	char back[8] = "";
+	size_t before;
+
+	child_context(0);
+	before = free_now();
+	large = get(5 * MIB + 1);
+	need_is(before - free_now(), 6 * MIB);
+	need_is(large % (2 * MIB), 0);
+	in_tail = get(1023 * KIB);
+	need_is(before - free_now(), 6 * MIB);
+	need_is(in_tail, large + 5 * MIB + 512);
+	range_is(large + 5 * MIB, large, 5 * MIB + 1); /* in the page that is shared */
+	range_is(in_tail + 1, in_tail, 1023 * KIB);
+	need_is(CU(cuMemcpyHtoD_v2)(large + 4 * MIB - 3, "across", 7), CUDA_SUCCESS);
+	need_is(CU(cuMemcpyDtoH_v2)(back, large + 4 * MIB - 3, 7), CUDA_SUCCESS);
+	need(strcmp(back, "across") == 0);
+	need_is(CU(cuMemsetD8_v2)(large, 1, 5 * MIB + 1), CUDA_SUCCESS);
+	need_is(CU(cuMemsetD8_v2)(large, 1, 5 * MIB + 2), CUDA_ERROR_INVALID_VALUE);
+	need_is(CU(cuMemsetD8_v2)(large + 5 * MIB, 1, 2), CUDA_ERROR_INVALID_VALUE);
+	need_is(CU(cuMemFree_v2)(large + 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+	need_is(CU(cuMemsetD8_v2)(in_tail, 7, 1023 * KIB), CUDA_SUCCESS);
+	put(large);
+	need_is(before - free_now(), 2 * MIB); /* the last page stays */
+	need_is(CU(cuMemcpyDtoH_v2)(back, in_tail, 1), CUDA_SUCCESS);
+	need_is(back[0], 7);
+	need_is(CU(cuMemcpyDtoH_v2)(back, large, 1), CUDA_ERROR_INVALID_VALUE);
+	third = get(MIB + 512);
+	need_is(third, large + 4 * MIB);
+	put(in_tail);
+	put(third);
+	need_is(free_now(), before);
+	/* The other way round: the page goes with the large one. */
+	large = get(3 * MIB);
+	in_tail = get(MIB);
+	put(in_tail);
+	need_is(before - free_now(), 4 * MIB);
+	put(large);
+	need_is(free_now(), before);
+}
+
+static void what_is_left_of_a_last_page_is_used(void **state)
+{
+	in_child(use_a_tail);
+}
+
+static CUarray get_array(size_t width, size_t height, size_t depth)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { .Width = width,
+				      .Height = height,
+				      .Depth = depth,
+				      .NumChannels = 1,
+				      .Format = CU_AD_FORMAT_UNSIGNED_INT8 };
+	CUarray a = NULL;
+
+	need_is(CU(cuArray3DCreate_v2)(&a, &d), CUDA_SUCCESS);
+	return a;
+}
+
+static void mix_kinds(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { .Width = 256,
+				      .Height = 256,
+				      .NumChannels = 1,
+				      .Format = CU_AD_FORMAT_UNSIGNED_INT8 };
+	CUarray flat, line, cube, second_line, large;
+	CUdeviceptr plain, managed;
+	CUmipmappedArray mip;
+	CUmodule mod;
+	size_t before;
+
+	child_context(0);
+	before = free_now();
+	plain = get(3 * MIB);
+	need_is(before - free_now(), 4 * MIB);
+	flat = get_array(1024, 700, 0);
+	need_is(before - free_now(), 6 * MIB);
+	line = get_array(5000, 0, 0);
+	need_is(before - free_now(), 8 * MIB);
+	need_is(CU(cuModuleLoadData)(&mod, ".global .b8 v[9];\n.global .b8 w[2000];\n"),
+		CUDA_SUCCESS);
+	need_is(before - free_now(), 10 * MIB);
+	need_is(CU(cuMemAllocManaged)(&managed, 1, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+	need_is(before - free_now(), 12 * MIB);
+	cube = get_array(64, 64, 64); /* with the flat one, and so are the mipmaps */
+	need_is(CU(cuMipmappedArrayCreate)(&mip, &d, 3), CUDA_SUCCESS);
+	second_line = get_array(100000, 0, 0);
+	need_is(before - free_now(), 12 * MIB);
+	large = get_array(1024, 4096, 1);
+	need_is(before - free_now(), 16 * MIB);
+	need_is(CU(cuArrayDestroy)(flat), CUDA_SUCCESS);
+	need_is(CU(cuArrayDestroy)(cube), CUDA_SUCCESS);
+	need_is(before - free_now(), 16 * MIB);
+	need_is(CU(cuMipmappedArrayDestroy)(mip), CUDA_SUCCESS);
+	need_is(before - free_now(), 14 * MIB);
+	need_is(CU(cuArrayDestroy)(large), CUDA_SUCCESS);
+	need_is(CU(cuArrayDestroy)(line), CUDA_SUCCESS);
+	need_is(before - free_now(), 10 * MIB);
+	need_is(CU(cuArrayDestroy)(second_line), CUDA_SUCCESS);
+	need_is(CU(cuModuleUnload)(mod), CUDA_SUCCESS);
+	need_is(before - free_now(), 6 * MIB);
+	put(managed);
+	put(plain);
+	need_is(free_now(), before);
+}
+
+static void arrays_and_variables_have_pages_of_their_own(void **state)
+{
+	in_child(mix_kinds);
+}
+
+static void two_contexts(void)
+{
+	CUcontext first = child_context(0), second;
+	size_t before;
+	CUdeviceptr p;
+
+	need_is(CU(cuCtxCreate_v2)(&second, 0, 0), CUDA_SUCCESS);
+	need_is(CU(cuCtxSetCurrent)(first), CUDA_SUCCESS);
+	before = free_now();
+	p = get(3 * MIB);
+	get(100);
+	need_is(before - free_now(), 4 * MIB);
+	need_is(CU(cuCtxSetCurrent)(second), CUDA_SUCCESS);
+	get(100);
+	get(3 * MIB - 512);
+	need_is(before - free_now(), 10 * MIB);
+	put(p); /* from another context */
+	need_is(before - free_now(), 8 * MIB);
+	need_is(CU(cuCtxDestroy_v2)(first), CUDA_SUCCESS);
+	need_is(before - free_now() + CONTEXT * MIB, 6 * MIB);
+	get(MIB);
+	need_is(before - free_now() + CONTEXT * MIB, 6 * MIB);
+}
+
+static void contexts_share_no_page(void **state)
+{
+	struct rf_sim_options opt = { .virtual_time = true, .context_mib = CONTEXT };
+
+	in_child_with(two_contexts, &opt);
+}
+
+/* --- at random --- */
+
+enum { LIVE = 160, STEPS = 6000 };
+
+struct live {
+	CUdeviceptr at;
+	size_t size;
+};
+
+static struct rf_prng prng;
+
+static uint64_t pick(uint64_t below)
+{
+	return rf_prng_below(&prng, below);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static size_t distinct_pages(const struct live *live)
+{
+	static uint64_t pages[LIVE * 4];
+	size_t n = 0, distinct = 0;
+
+	for (size_t i = 0; i < LIVE; i++)
+		for (uint64_t p = live[i].at / (2 * MIB);
+		     live[i].size > 0 && p <= (live[i].at + live[i].size - 1) / (2 * MIB); p++)
+			pages[n++] = p;
+	qsort(pages, n, sizeof(pages[0]), by_number);
+	for (size_t i = 0; i < n; i++)
+		distinct += i == 0 || pages[i] != pages[i - 1];
+	return distinct;
+}
+
+static bool overlaps(const struct live *live, const struct live *one)
+{
+	for (size_t i = 0; i < LIVE; i++)
+		if (&live[i] != one && live[i].size > 0 && live[i].at < one->at + one->size &&
+		    one->at < live[i].at + live[i].size)
+			return true;
+	return false;
+}
+
+static size_t random_size(void)
+{
+	static const size_t most[] = { 2 * KIB, 64 * KIB, 2 * MIB, 6 * MIB };
+
+	return 1 + pick(most[pick(RF_COUNT(most))]);
+}
+
+static void lies_well(const struct live *live, const struct live *one)
+{
+	uint64_t within = one->at % (2 * MIB);
+	CUdeviceptr base = 0;
+	size_t size = 0;
+
+	need(!overlaps(live, one));
+	need(one->at % 512 == 0 && (within == 0 || within + one->size <= 2 * MIB));
+	need_is(CU(cuMemGetAddressRange_v2)(&base, &size, one->at + pick(one->size)), CUDA_SUCCESS);
+	need_is(base, one->at);
+	need(size >= one->size && size < one->size + 512);
+}
+
+/* Mostly full, then mostly empty, and again. */
+static void change(struct live *live, int step)
+{
+	struct live *one = &live[pick(LIVE)];
+
+	if (one->size > 0 && pick(8) < (step / 500 % 2 == 0 ? 3 : 7)) {
+		put(one->at);
+		one->size = 0;
+	} else if (one->size == 0 && pick(8) < (step / 500 % 2 == 0 ? 7 : 2)) {
+		one->size = random_size();
+		one->at = get(one->size);
+		lies_well(live, one);
+	}
+}
+
+static void churn_at_random(void)
+{
+	static struct live live[LIVE];
+	size_t before, arrays = 0;
+	CUarray array = NULL;
+
+	child_context(0);
+	before = free_now();
+	for (int i = 0; i < STEPS; i++) {
+		change(live, i);
+		need_is(before - free_now(), distinct_pages(live) * 2 * MIB + arrays);
+		if (i % 7 != 0)
+			continue;
+		if (array != NULL)
+			need_is(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+		array = array == NULL ? get_array(1 + pick(100), pick(3), 0) : NULL;
+		arrays = array != NULL ? 2 * MIB : 0;
+		need_is(before - free_now(), distinct_pages(live) * 2 * MIB + arrays);
+	}
+	if (array != NULL)
+		need_is(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+	for (size_t i = 0; i < LIVE; i++)
+		if (live[i].size > 0)
+			put(live[i].at);
+	need_is(free_now(), before);
+}
+
+static void the_card_loses_exactly_the_pages_that_are_covered(void **state)
+{
+	const char *seed = getenv("SEED");
+
+	prng.state = seed != NULL ? strtoull(seed, NULL, 0) : 0x9a6e5;
+	print_message("seed %llu\n", (unsigned long long)prng.state);
+	in_child(churn_at_random);
 }
 
 static void map_and_unmap(void)
@@ -452,6 +803,11 @@ int main(void)
 		cmocka_unit_test(a_whole_h200_can_be_had_without_the_memory_of_one),
 		cmocka_unit_test(copies_move_bytes_and_stay_in_bounds),
 		cmocka_unit_test(every_way_to_memory_is_charged),
+		cmocka_unit_test(pieces_of_any_size_share_a_page),
+		cmocka_unit_test(what_is_left_of_a_last_page_is_used),
+		cmocka_unit_test(arrays_and_variables_have_pages_of_their_own),
+		cmocka_unit_test(contexts_share_no_page),
+		cmocka_unit_test(the_card_loses_exactly_the_pages_that_are_covered),
 		cmocka_unit_test(a_physical_handle_is_charged_until_its_last_mapping_goes),
 		cmocka_unit_test(a_destroyed_context_gives_everything_back),
 		cmocka_unit_test(a_context_costs_what_the_machine_says),
