@@ -5,6 +5,7 @@
 
 struct CUarray_st {
 	uint32_t magic;
+	struct CUctx_st *ctx;
 	CUDA_ARRAY3D_DESCRIPTOR desc;
 	CUdeviceptr memory;
 	size_t row, rows;
@@ -13,6 +14,7 @@ struct CUarray_st {
 
 struct CUmipmappedArray_st {
 	uint32_t magic;
+	struct CUctx_st *ctx;
 	unsigned levels;
 	CUdeviceptr memory;
 	struct CUarray_st level[];
@@ -56,25 +58,27 @@ static CUresult shape(const CUDA_ARRAY3D_DESCRIPTOR *d, size_t *ret_row, size_t 
 	return CUDA_SUCCESS;
 }
 
-static CUresult allocate(size_t bytes, enum sim_heap_kind heap, CUdeviceptr *ret)
+static CUresult allocate(size_t bytes, enum sim_heap_kind heap, CUdeviceptr *ret,
+			 struct CUctx_st **ret_ctx)
 {
-	struct CUctx_st *ctx;
-	CUresult r = sim_current(&ctx);
+	CUresult r = sim_current(ret_ctx);
 
 	if (r == CUDA_SUCCESS)
 		r = sim_unsafe();
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sim_big);
-	r = sim_alloc(ctx, bytes, heap, ret);
+	r = sim_alloc(*ret_ctx, bytes, heap, ret);
 	pthread_mutex_unlock(&sim_big);
 	return r;
 }
 
-static void release(CUdeviceptr memory)
+/* If its context is gone, so is the memory, and something else may lie there now. */
+static void release(const struct CUctx_st *ctx, CUdeviceptr memory)
 {
 	pthread_mutex_lock(&sim_big);
-	sim_free((uintptr_t)memory); /* already gone if its context is */
+	if (ctx->alive)
+		sim_free((uintptr_t)memory);
 	pthread_mutex_unlock(&sim_big);
 }
 
@@ -94,12 +98,12 @@ CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 	a.desc = *desc;
 	r = shape(desc, &a.row, &a.rows, &bytes);
 	if (r == CUDA_SUCCESS)
-		r = allocate(bytes, heap_for(desc), &a.memory);
+		r = allocate(bytes, heap_for(desc), &a.memory, &a.ctx);
 	if (r != CUDA_SUCCESS)
 		return r;
 	*array = malloc(sizeof(a));
 	if (*array == NULL) {
-		release(a.memory);
+		release(a.ctx, a.memory);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	**array = a;
@@ -151,7 +155,7 @@ CUresult cuArrayDestroy(CUarray array)
 {
 	if (!is_array(array) || array->borrowed)
 		return CUDA_ERROR_INVALID_HANDLE;
-	release(array->memory);
+	release(array->ctx, array->memory);
 	array->magic = 0;
 	free(array);
 	return CUDA_SUCCESS;
@@ -160,7 +164,8 @@ CUresult cuArrayDestroy(CUarray array)
 bool sim_array_rows(CUarray a, size_t x, size_t y, size_t width, size_t n, char **ret_at,
 		    size_t *ret_pitch)
 {
-	if (!is_array(a) || x > a->row || width > a->row - x || y > a->rows || n > a->rows - y)
+	if (!is_array(a) || !a->ctx->alive || x > a->row || width > a->row - x || y > a->rows ||
+	    n > a->rows - y)
 		return false;
 	*ret_at = (char *)(uintptr_t)a->memory + y * a->row + x;
 	*ret_pitch = a->row;
@@ -218,13 +223,15 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESC
 	m->levels = levels;
 	r = lay_out(m, *desc, &bytes);
 	if (r == CUDA_SUCCESS)
-		r = allocate(bytes, SIM_HEAP_ARRAYS, &m->memory);
+		r = allocate(bytes, SIM_HEAP_ARRAYS, &m->memory, &m->ctx);
 	if (r != CUDA_SUCCESS) {
 		free(m);
 		return r;
 	}
-	for (unsigned i = 0; i < levels; i++)
+	for (unsigned i = 0; i < levels; i++) {
 		m->level[i].memory += m->memory;
+		m->level[i].ctx = m->ctx;
+	}
 	*array = m;
 	return CUDA_SUCCESS;
 }
@@ -243,7 +250,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray mip)
 {
 	if (mip == NULL || mip->magic != SIM_MAGIC_MIP)
 		return CUDA_ERROR_INVALID_HANDLE;
-	release(mip->memory);
+	release(mip->ctx, mip->memory);
 	mip->magic = 0;
 	free(mip);
 	return CUDA_SUCCESS;

@@ -701,6 +701,27 @@ static void destroy_with_memory_left(void)
 	need_is(CU(cuMemAlloc_v2)(&p, 100), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
+static void destroy_an_array_late(void)
+{
+	CUcontext first = child_context(0), second;
+	CUarray array;
+	size_t after;
+
+	need_is(CU(cuCtxCreate_v2)(&second, 0, 0), CUDA_SUCCESS);
+	array = get_array(100, 100, 0);
+	need_is(CU(cuCtxDestroy_v2)(second), CUDA_SUCCESS);
+	need_is(CU(cuCtxSetCurrent)(first), CUDA_SUCCESS);
+	get(100); /* where the array was, most likely */
+	after = free_now();
+	need_is(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+	need_is(free_now(), after);
+}
+
+static void an_array_that_outlived_its_context_frees_nothing(void **state)
+{
+	in_child(destroy_an_array_late);
+}
+
 static void a_destroyed_context_gives_everything_back(void **state)
 {
 	struct machine m;
@@ -809,6 +830,7 @@ int main(void)
 		cmocka_unit_test(contexts_share_no_page),
 		cmocka_unit_test(the_card_loses_exactly_the_pages_that_are_covered),
 		cmocka_unit_test(a_physical_handle_is_charged_until_its_last_mapping_goes),
+		cmocka_unit_test(an_array_that_outlived_its_context_frees_nothing),
 		cmocka_unit_test(a_destroyed_context_gives_everything_back),
 		cmocka_unit_test(a_context_costs_what_the_machine_says),
 		cmocka_unit_test(threads_may_share_a_context),
