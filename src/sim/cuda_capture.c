@@ -333,6 +333,24 @@ void sim_capture_forget(struct CUstream_st *s)
 	finish(c);
 }
 
+static struct CUstream_st *captured_in(const struct CUctx_st *ctx)
+{
+	for (struct sim_capture *c = captures; c != NULL; c = c->next)
+		for (struct CUstream_st *s = c->streams; s != NULL; s = s->next_captured)
+			if (s->ctx == ctx)
+				return s;
+	return NULL;
+}
+
+/* A context takes the captures in its streams along. Under sim_big. */
+void sim_capture_drop_ctx(const struct CUctx_st *ctx)
+{
+	struct CUstream_st *s;
+
+	while ((s = captured_in(ctx)) != NULL)
+		sim_capture_forget(s);
+}
+
 static CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode *deps, size_t n, int mode)
 {
 	struct CUstream_st *s;

@@ -199,6 +199,7 @@ static void unmake_ctx(struct CUctx_st *ctx)
 	struct sim_device *d = ctx->dev;
 
 	ctx->alive = false;
+	sim_capture_drop_ctx(ctx);
 	sim_events_orphan(ctx);
 	sim_memory_drop_ctx(ctx);
 	d->contexts--;

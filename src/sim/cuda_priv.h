@@ -217,6 +217,7 @@ CUresult sim_unsafe_event(struct CUevent_st *event);
 CUresult sim_capture_alloc(struct CUstream_st *stream, size_t bytes, CUdeviceptr *ret);
 CUresult sim_capture_free(struct CUstream_st *stream, CUdeviceptr dptr);
 void sim_capture_forget(struct CUstream_st *stream);
+void sim_capture_drop_ctx(const struct CUctx_st *ctx);
 bool sim_deps_set(struct sim_deps *d, const CUgraphNode *nodes, size_t n);
 void sim_deps_clear(struct sim_deps *d);
 
