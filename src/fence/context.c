@@ -64,6 +64,7 @@ static void forget(struct rf_fence *f, CUcontext ctx)
 {
 	rf_table_forget(&f->table, (uintptr_t)ctx, gone, f);
 	rf_module_context_gone(f, ctx);
+	rf_share_capture_context_gone(ctx);
 	for (struct rf_context **p = &f->contexts; *p; p = &(*p)->next) {
 		struct rf_context *c = *p;
 

@@ -213,6 +213,14 @@ struct rf_loan {
 	bool full; /* its place in the ledger was lost: booked on the seat */
 };
 
+/* A capture in progress, by the stream it was begun in. */
+#define RF_CAPTURES 64
+struct rf_capture {
+	CUcontext ctx;	 /* the stream's own */
+	CUstream stream; /* NULL: a free place */
+	uint32_t thread; /* as a lane's */
+};
+
 struct rf_fence {
 	/* What every launch looks at comes first, together. */
 	int joined; /* atomic; 1 once limits and seat are there */
@@ -267,6 +275,8 @@ struct rf_fence {
 	_Alignas(64) struct rf_cost cost[RF_COSTS];
 	unsigned replaced; /* kinds that made room for others */
 	uint32_t processors[RF_FENCE_CARDS]; /* of the card; 0: not asked yet */
+	struct rf_capture capture[RF_CAPTURES];
+	unsigned capture_looks;
 };
 _Static_assert(RF_COST_WAYS * sizeof(struct rf_cost) == 64, "a set is one line");
 
@@ -505,7 +515,14 @@ void rf_share_told(bool waited);
 void rf_share_synced_all(CUcontext ctx);
 void rf_share_stream_gone(CUstream stream);
 void rf_share_context_gone(CUcontext ctx); /* before it goes */
-void rf_share_capture(int change);	   /* captures in progress: +1, -1 */
+/* --- share_capture.c --- */
+void rf_share_capture(int change); /* captures in progress: +1, -1 */
+/* In which stream one is that was counted. */
+void rf_share_capture_began(CUstream stream);
+/* The stream's own ends, perhaps: from here on it is only counted. False: it has none. */
+bool rf_share_capture_leaves(CUstream stream, struct rf_capture *ret);
+void rf_share_capture_is(const struct rf_capture *is); /* it did not end */
+void rf_share_capture_context_gone(CUcontext ctx); /* after it is */
 bool rf_capturing(void); /* any, in this process */
 /* Takes the descriptors over: maps and closes them. False: they are no good. */
 bool rf_share_open(struct rf_fence *f, int gate_fd, int desk_fd);

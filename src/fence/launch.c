@@ -220,100 +220,126 @@ CUresult cuStreamQuery_ptsz(CUstream stream)
 	return asked(RF_REAL(cuStreamQuery_ptsz)(stream));
 }
 
+/* What it captures ends with it. That is out of the books before another stream can have its handle, and counts until then. */
+static CUresult destroy(CUstream stream, __typeof__(&cuStreamDestroy) real)
+{
+	struct rf_capture c;
+	bool captured;
+	CUresult r;
+
+	stream_gone(stream);
+	captured = rf_share_capture_leaves(stream, &c);
+	r = real(stream);
+	if (captured && r == CUDA_SUCCESS)
+		rf_share_capture(-1);
+	else if (captured)
+		rf_share_capture_is(&c);
+	return r;
+}
+
 CUresult cuStreamDestroy(CUstream stream)
 {
-	stream_gone(stream);
-	return RF_REAL(cuStreamDestroy)(stream);
+	return destroy(stream, RF_REAL(cuStreamDestroy));
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	stream_gone(stream);
-	return RF_REAL(cuStreamDestroy_v2)(stream);
+	return destroy(stream, RF_REAL(cuStreamDestroy_v2));
 }
 
 /* --- captures: while one is on, the fence puts nothing of its own into any stream unasked --- */
 
 /* Counted before it begins: nothing of the fence's own may be in the making then. */
-#define CAPTURE(call)                                                                              \
+#define CAPTURE(call, stream)                                                                      \
 	({                                                                                         \
 		CUresult r_;                                                                       \
 		rf_share_capture(1);                                                               \
 		r_ = (call);                                                                       \
-		if (r_ != CUDA_SUCCESS)                                                            \
+		if (r_ == CUDA_SUCCESS)                                                            \
+			rf_share_capture_began(stream);                                            \
+		else                                                                               \
 			rf_share_capture(-1);                                                      \
 		r_;                                                                                \
 	})
 
 CUresult cuStreamBeginCapture(CUstream stream)
 {
-	return CAPTURE(RF_REAL(cuStreamBeginCapture)(stream));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture)(stream), stream);
 }
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream)
 {
-	return CAPTURE(RF_REAL(cuStreamBeginCapture_ptsz)(stream));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture_ptsz)(stream), rf_stream(stream, true));
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
-	return CAPTURE(RF_REAL(cuStreamBeginCapture_v2)(stream, mode));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture_v2)(stream, mode), stream);
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
 {
-	return CAPTURE(RF_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode));
+	return CAPTURE(RF_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode),
+		       rf_stream(stream, true));
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
 				     const void *edges, size_t n, int mode)
 {
-	return CAPTURE(RF_REAL(cuStreamBeginCaptureToGraph)(stream, graph, deps, edges, n, mode));
+	return CAPTURE(RF_REAL(cuStreamBeginCaptureToGraph)(stream, graph, deps, edges, n, mode),
+		       stream);
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *deps,
 					  const void *edges, size_t n, int mode)
 {
 	return CAPTURE(
-		RF_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, deps, edges, n, mode));
+		RF_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, deps, edges, n, mode),
+		rf_stream(stream, true));
 }
 
 CUresult cuStreamBeginRecaptureToGraph(CUstream stream, int mode, CUgraph graph, void *callback,
 				       void *data)
 {
-	return CAPTURE(RF_REAL(cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
+	return CAPTURE(RF_REAL(cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data),
+		       stream);
 }
 
 CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, int mode, CUgraph graph,
 					    void *callback, void *data)
 {
 	return CAPTURE(
-		RF_REAL(cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
+		RF_REAL(cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data),
+		rf_stream(stream, true));
 }
 
 /* A capture that went wrong ends too, with an error; one that was not there does not. */
-static CUresult end_capture(CUstream stream, CUgraph *graph, __typeof__(&cuStreamEndCapture) real,
+static CUresult end_capture(CUstream stream, CUgraph *graph, bool per_thread,
+			    __typeof__(&cuStreamEndCapture) real,
 			    __typeof__(&cuStreamIsCapturing) is_capturing)
 {
 	int before = 0, after = 0;
+	struct rf_capture c;
 	CUresult r;
 
 	is_capturing(stream, &before);
 	r = real(stream, graph);
 	is_capturing(stream, &after);
-	if (before && !after)
+	if (before && !after) {
+		rf_share_capture_leaves(rf_stream(stream, per_thread), &c);
 		rf_share_capture(-1);
+	}
 	return r;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
-	return end_capture(stream, graph, RF_REAL(cuStreamEndCapture),
+	return end_capture(stream, graph, false, RF_REAL(cuStreamEndCapture),
 			   RF_REAL(cuStreamIsCapturing));
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 {
-	return end_capture(stream, graph, RF_REAL(cuStreamEndCapture_ptsz),
+	return end_capture(stream, graph, true, RF_REAL(cuStreamEndCapture_ptsz),
 			   RF_REAL(cuStreamIsCapturing_ptsz));
 }

@@ -170,8 +170,10 @@ static void take_back(struct rf_fence *f, struct rf_lane *l)
 
 static bool paced(struct rf_fence *f, const struct rf_lane *l)
 {
-	return __atomic_load_n(&f->captures, __ATOMIC_RELAXED) == 0 ||
-	       (rf_lane_is_default(l->stream) && !l->thread) || !rf_lane_is_capturing(l);
+	if (__atomic_load_n(&f->captures, __ATOMIC_RELAXED) == 0)
+		return true;
+	rf_capture_look(f);
+	return (rf_lane_is_default(l->stream) && !l->thread) || !rf_lane_is_capturing(l);
 }
 
 /* A few short launches in the same stream may go along without being looked at, as long as the gate does not move, no
@@ -561,26 +563,4 @@ void rf_share_stream_gone(CUstream stream)
 void rf_share_context_gone(CUcontext ctx)
 {
 	forget_lanes(ctx, NULL, false);
-}
-
-/* With the lock: no event is being recorded when a capture begins. */
-void rf_share_capture(int change)
-{
-	struct rf_fence *f = rf_joined();
-
-	if (!f)
-		return;
-	pthread_mutex_lock(&f->pace_lock);
-	if (change > 0 || f->captures > 0)
-		__atomic_add_fetch(&f->captures, change, __ATOMIC_RELAXED);
-	RF_FOR_WORKING(f, l)
-	rf_lane_settle(f, l); /* nothing goes along while one is on */
-	pthread_mutex_unlock(&f->pace_lock);
-}
-
-bool rf_capturing(void)
-{
-	struct rf_fence *f = rf_joined();
-
-	return f && __atomic_load_n(&f->captures, __ATOMIC_RELAXED) > 0;
 }

@@ -116,7 +116,7 @@ void rf_lane_clear(struct rf_fence *f, struct rf_lane *l, bool destroy)
 
 /* A stream belongs to its own context, whichever is current: a graph may be launched into another
  * card's. */
-static CUcontext home_of(CUcontext ctx, CUstream stream)
+CUcontext rf_lane_home(CUcontext ctx, CUstream stream)
 {
 	CUcontext home = NULL;
 
@@ -170,7 +170,7 @@ static RF_RARE struct rf_lane *seek_lane(struct rf_fence *f, CUcontext ctx, CUst
 	}
 	if (!room)
 		return other;
-	home = home_of(ctx, stream);
+	home = rf_lane_home(ctx, stream);
 	if (card_of_context(f, ctx, home, &card) != CUDA_SUCCESS)
 		return NULL;
 	if (room->ctx)

@@ -1,7 +1,7 @@
 /* Inside of a process's share of a card's time: share.c is where its calls arrive, from launches to the end of work;
  * share_desk.c says at the fence's desk what the process does, share_gate.c is what the gate answers; share_kind.c knows what
  * launches take, share_mark.c finds it out from events, share_lane.c keeps what is in flight by streams;
- * share_wait.c waits. share.h is the memory between process and arbiter.
+ * share_capture.c knows which of them capture; share_wait.c waits. share.h is the memory between process and arbiter.
  *
  * A launch goes on at once while the fence's gate is open and not too much work is in
  * flight; otherwise its thread waits. What is in flight is guessed from what launches of the same
@@ -116,6 +116,11 @@ static inline uint64_t rf_kind_cost(const struct rf_fence *f, unsigned kind)
 	return f->cost[kind].ns ? f->cost[kind].ns : UNKNOWN;
 }
 
+/* --- share_capture.c: which streams capture --- */
+
+/* Now and then, while one does: whether it still does. */
+void rf_capture_look(struct rf_fence *f);
+
 /* --- share_lane.c: what is in flight, by streams --- */
 
 /* The stream's lane; NULL: its card is not known. ctx is the current context. */
@@ -124,6 +129,8 @@ struct rf_lane *rf_lane_of(struct rf_fence *f, CUcontext ctx, CUstream stream, u
 uint32_t rf_lane_thread(const struct rf_fence *f, CUstream stream);
 /* Of the caller. */
 uint32_t rf_lane_thread_id(const struct rf_fence *f);
+/* The stream's own context, where ctx is current. */
+CUcontext rf_lane_home(CUcontext ctx, CUstream stream);
 /* Forgets all about it; its events as well, unless they went with their context. */
 void rf_lane_clear(struct rf_fence *f, struct rf_lane *l, bool destroy);
 /* Puts what went along with the lane's last launch into the books, and lets nothing more. Before anybody looks at what

@@ -4,6 +4,7 @@
  * time that was used.
  *
  * The clock and the system calls of share*.c are the ones here (-D, meson.build). */
+#include <errno.h>
 #include <linux/futex.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -203,12 +204,17 @@ static void sleep_at(const uint32_t *turn, uint32_t value, const struct timespec
 		seen.starved += clock_now - from;
 }
 
+static bool thread_is_gone; /* if it is asked for */
+
 long syscall(long number, ...)
 {
 	va_list args;
 	uint32_t *word, value;
 	int op;
 
+	if (number == SYS_tgkill && !thread_is_gone)
+		return 0;
+	errno = ESRCH;
 	if (number != SYS_futex)
 		return number == SYS_gettid ? 1 : -1;
 	va_start(args, number);
@@ -1026,6 +1032,161 @@ static CUresult is_not_capturing(CUstream s, int *status)
 	return CUDA_SUCCESS;
 }
 
+/* Of the driver's streams; a destroyed one, or one whose thread is gone, captures nothing. */
+static const void *captures[RF_CAPTURES + 8];
+static bool destroy_fails;
+
+static const void **capture_of(CUstream s)
+{
+	const void **c = captures;
+
+	while (*c != s && c < captures + RF_CAPTURES + 7)
+		c++;
+	return c;
+}
+
+static CUresult begin_capture(CUstream s, int mode)
+{
+	const void **c = captures;
+
+	if (*capture_of(s) == s)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	while (*c)
+		c++;
+	*c = s;
+	return CUDA_SUCCESS;
+}
+
+static CUresult is_capturing(CUstream s, int *status)
+{
+	*status = *capture_of(s) == s;
+	return CUDA_SUCCESS;
+}
+
+static CUresult lose_capture(CUstream s)
+{
+	if (destroy_fails)
+		return CUDA_ERROR_UNKNOWN;
+	if (*capture_of(s) == s)
+		*capture_of(s) = NULL;
+	return CUDA_SUCCESS;
+}
+
+static CUresult end_badly(CUstream s, CUgraph *graph)
+{
+	lose_capture(s);
+	return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+static CUresult end_elsewhere(CUstream s, CUgraph *graph)
+{
+	return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+static void set_captures(void)
+{
+	memset(captures, 0, sizeof(captures));
+	destroy_fails = thread_is_gone = false;
+	rf_reals[RF_SYM_cuStreamBeginCapture_v2] = (void *)begin_capture;
+	rf_reals[RF_SYM_cuStreamEndCapture] = (void *)end_badly;
+	rf_reals[RF_SYM_cuStreamIsCapturing] = (void *)is_capturing;
+	rf_reals[RF_SYM_cuStreamDestroy_v2] = (void *)lose_capture;
+}
+
+/* Launches long enough for anything to be noticed. */
+static bool goes_along_by_then(struct kernel *k)
+{
+	for (int i = 0; i < 1000; i++) {
+		launch(k);
+		pass(20 * US);
+	}
+	return rf_share_along(k->key, THE_STREAM);
+}
+
+static void a_capture_is_over_with_its_stream(void **state)
+{
+	CUstream s = nth_stream(0, 0), forked = nth_stream(1, 0);
+	struct kernel k = { .key = 1, .ns = 10 * US };
+
+	set_machine(500, true);
+	set_captures();
+	assert_int_equal(cuStreamBeginCapture_v2(s, 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture_v2(s, 0), CUDA_ERROR_ILLEGAL_STATE);
+	assert_int_equal(cuStreamDestroy_v2(forked), CUDA_SUCCESS);
+	assert_false(goes_along_by_then(&k));
+	destroy_fails = true;
+	assert_int_equal(cuStreamDestroy_v2(s), CUDA_ERROR_UNKNOWN);
+	assert_false(goes_along_by_then(&k));
+	destroy_fails = false;
+	assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
+	assert_true(goes_along_by_then(&k));
+	assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
+	assert_int_equal(fence.captures, 0);
+}
+
+static void a_capture_is_over_when_its_end_is_an_error(void **state)
+{
+	CUstream s = nth_stream(0, 0);
+	struct kernel k = { .key = 1, .ns = 10 * US };
+	CUgraph graph = NULL;
+
+	set_machine(500, true);
+	set_captures();
+	assert_int_equal(cuStreamBeginCapture_v2(s, 0), CUDA_SUCCESS);
+	rf_reals[RF_SYM_cuStreamEndCapture] = (void *)end_elsewhere;
+	assert_int_equal(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+	assert_false(goes_along_by_then(&k));
+	rf_reals[RF_SYM_cuStreamEndCapture] = (void *)end_badly;
+	assert_int_equal(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	assert_true(goes_along_by_then(&k));
+	/* Once, and not again with the stream. */
+	assert_int_equal(cuStreamBeginCapture_v2(nth_stream(1, 0), 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
+	assert_false(goes_along_by_then(&k));
+}
+
+static void a_capture_is_over_with_its_context(void **state)
+{
+	struct kernel k = { .key = 1, .ns = 10 * US };
+
+	set_machine(500, true);
+	set_captures();
+	for (unsigned i = 0; i < RF_CAPTURES; i++)
+		assert_int_equal(cuStreamBeginCapture_v2(nth_stream(i, 0), 0), CUDA_SUCCESS);
+	rf_share_capture_context_gone((CUcontext)(uintptr_t)0x55d0c0de9000);
+	assert_false(goes_along_by_then(&k));
+	rf_share_capture_context_gone(THE_CONTEXT);
+	assert_true(goes_along_by_then(&k));
+}
+
+static void a_capture_is_over_with_its_thread(void **state)
+{
+	struct kernel k = { .key = 1, .ns = 10 * US };
+
+	set_machine(500, true);
+	set_captures();
+	assert_int_equal(cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, 0), CUDA_SUCCESS);
+	assert_false(goes_along_by_then(&k));
+	thread_is_gone = true;
+	assert_true(goes_along_by_then(&k));
+}
+
+static void more_captures_than_there_is_room_for_end_as_they_are_ended(void **state)
+{
+	struct kernel k = { .key = 1, .ns = 10 * US };
+	CUgraph graph = NULL;
+
+	set_machine(500, true);
+	set_captures();
+	for (unsigned i = 0; i < RF_CAPTURES + 4; i++)
+		assert_int_equal(cuStreamBeginCapture_v2(nth_stream(i, 0), 0), CUDA_SUCCESS);
+	for (unsigned i = 0; i < RF_CAPTURES + 4; i++) {
+		assert_false(goes_along_by_then(&k));
+		cuStreamEndCapture(nth_stream(i, 0), &graph);
+	}
+	assert_true(goes_along_by_then(&k));
+}
+
 static void nothing_goes_along_while_a_capture_is_on(void **state)
 {
 	CUstream stream = THE_STREAM;
@@ -1270,6 +1431,11 @@ int main(void)
 		cmocka_unit_test(launches_that_are_refused_are_soon_not_counted),
 		cmocka_unit_test(kinds_that_want_the_same_place_go_along_too),
 		cmocka_unit_test(nothing_goes_along_while_a_capture_is_on),
+		cmocka_unit_test(a_capture_is_over_with_its_stream),
+		cmocka_unit_test(a_capture_is_over_when_its_end_is_an_error),
+		cmocka_unit_test(a_capture_is_over_with_its_context),
+		cmocka_unit_test(a_capture_is_over_with_its_thread),
+		cmocka_unit_test(more_captures_than_there_is_room_for_end_as_they_are_ended),
 		cmocka_unit_test(nothing_goes_along_elsewhere_or_when_the_gate_has_moved),
 		cmocka_unit_test(a_threads_own_stream_is_one_whatever_it_is_called),
 		cmocka_unit_test(a_kind_that_was_thought_to_take_long_among_others_comes_down),

@@ -649,6 +649,31 @@ static void so_does_one_in_a_blocking_stream(void **state)
 	close_pen(p);
 }
 
+/* A capture goes with its stream, context or thread, or is ended with an error. Then the default stream gets events again:
+ * without them nobody knows how long kernels take, and how many of them are in flight. */
+static void a_capture_that_is_lost_is_over(void **state)
+{
+	for (const char *how = "scpqti"; *how; how++) {
+		struct pen *p = open_pen(6, 250, false, true);
+		uint64_t before;
+		struct prog g;
+
+		set_gate(p, RF_GATE_STANDING);
+		g = start(p, "lost", "5000", "");
+		assert_int_equal(said(&g), 'r');
+		say(&g, *how);
+		assert_int_equal(said(&g), 'd');
+		before = seat_of(p).gpu_ns;
+		say(&g, 'u');
+		assert_int_equal(said(&g), 'd');
+		print_message("  %c: %.1f of 100 ms\n", *how,
+			      (double)(seat_of(p).gpu_ns - before) / 1e6);
+		assert_in_range(seat_of(p).gpu_ns - before, 75 * MS, 135 * MS);
+		assert_int_equal(ended(&g), 0);
+		close_pen(p);
+	}
+}
+
 /* --- programs that wait late --- */
 
 /* Kernels that need a mark and such that need none. Once it is known that waiting says nothing, what counts is
@@ -1253,6 +1278,7 @@ int main(int argc, char **argv)
 			work_of_the_card_itself_waits_at_the_gate_and_copies_of_the_host_do_not),
 		cmocka_unit_test(a_capture_has_the_programs_nodes_and_waits_for_nobody),
 		cmocka_unit_test(so_does_one_in_a_blocking_stream),
+		cmocka_unit_test(a_capture_that_is_lost_is_over),
 		cmocka_unit_test(who_comes_late_to_wait_pays_for_the_work_alone),
 		cmocka_unit_test(who_launches_until_it_waits_is_not_watched_more_closely),
 		cmocka_unit_test(what_the_driver_refuses_is_not_counted),

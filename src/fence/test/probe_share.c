@@ -502,6 +502,102 @@ static void captures_blocking(void)
 	}
 }
 
+/* --- captures that end without a word --- */
+
+static CUstream begin_in_new_stream(void)
+{
+	CUstream s;
+
+	OK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+	OK(CU(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	return s;
+}
+
+static void in_a_context_that_goes(void)
+{
+	CUcontext ctx;
+
+	OK(CU(cuCtxCreate_v2)(&ctx, 0, 0));
+	begin_in_new_stream();
+	OK(CU(cuStreamBeginCapture_v2)(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(CU(cuCtxDestroy_v2)(ctx));
+	OK(CU(cuCtxSetCurrent)(shared_ctx));
+}
+
+static void in_the_primary_context(bool reset)
+{
+	CUcontext ctx;
+
+	OK(CU(cuDevicePrimaryCtxRetain)(&ctx, 0));
+	OK(CU(cuCtxSetCurrent)(ctx));
+	begin_in_new_stream();
+	OK(reset ? CU(cuDevicePrimaryCtxReset_v2)(0) : CU(cuDevicePrimaryCtxRelease_v2)(0));
+	if (reset)
+		CU(cuDevicePrimaryCtxRelease_v2)(0);
+	OK(CU(cuCtxSetCurrent)(shared_ctx));
+}
+
+static void *in_a_thread_that_ends(void *arg)
+{
+	OK(CU(cuCtxSetCurrent)(shared_ctx));
+	OK(CU(cuStreamBeginCapture_v2_ptsz)(NULL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	return NULL;
+}
+
+static void invalidated(void)
+{
+	CUstream s = begin_in_new_stream();
+	CUgraph graph;
+
+	CHECK(CU(cuStreamQuery)(s) != CUDA_SUCCESS);
+	CHECK(CU(cuStreamEndCapture)(s, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	OK(CU(cuStreamDestroy_v2)(s));
+}
+
+/* That a thread is gone is seen some launches later. */
+static void fill_for_a_while(void)
+{
+	for (int i = 0; i < 200; i++)
+		OK(CU(cuMemsetD8Async)(a, 0, 64, NULL));
+	OK(CU(cuCtxSynchronize)());
+}
+
+/* Of a kind that nobody knows, and nobody waits for them: only events tell how long they take. */
+static void use_the_default_stream(void)
+{
+	for (int i = 0; i < 20; i++)
+		launch(NULL);
+	usleep(200000);
+	launch(NULL);
+}
+
+static void lost_captures(void)
+{
+	pthread_t t;
+	char what;
+
+	OK(CU(cuCtxGetCurrent)(&shared_ctx));
+	OK(CU(cuMemAlloc_v2)(&a, 4096));
+	for (tell('r'); (what = hear()) != 0; tell('d')) {
+		if (what == 'u') {
+			use_the_default_stream();
+		} else if (what == 's') {
+			OK(CU(cuStreamDestroy_v2)(begin_in_new_stream()));
+		} else if (what == 'c') {
+			in_a_context_that_goes();
+		} else if (what == 'p' || what == 'q') {
+			in_the_primary_context(what == 'p');
+		} else if (what == 't') {
+			CHECK(pthread_create(&t, NULL, in_a_thread_that_ends, NULL) == 0);
+			pthread_join(t, NULL);
+		} else if (what == 'i') {
+			invalidated();
+		}
+		if (what != 'u')
+			fill_for_a_while();
+	}
+}
+
 /* --- fork --- */
 
 static void *launch_for_ever(void *arg)
@@ -613,6 +709,8 @@ int main(int argc, char **argv)
 		captures();
 	else if (strcmp(what, "blocking") == 0)
 		captures_blocking();
+	else if (strcmp(what, "lost") == 0)
+		lost_captures();
 	else if (strcmp(what, "forks") == 0)
 		forks(argv[0]);
 	else if (strcmp(what, "once") == 0)
