@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* The instant between the check and the booking. Tests hold it open. */
@@ -225,17 +226,54 @@ static bool read_stat(pid_t pid, struct stat_line *ret)
 	return true;
 }
 
-/* A process ends thread by thread; what it had is gone when the last has ended. One that cannot be seen
- * counts as gone. */
-static bool is_leaving(const struct rf_ledger_seat *s)
+/* Whether the process still maps the ledger: after an exec it does not. */
+static bool maps_ledger(const struct rf_ledger_place *p, pid_t pid)
 {
+	char path[32], text[512], file[64];
+	bool found = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	snprintf(file, sizeof(file), " %02x:%02x %llu ", major(p->dev), minor(p->dev), (unsigned long long)p->ino);
+	maps = fopen(path, "re");
+	while (maps && !found && fgets(text, sizeof(text), maps))
+		found = strstr(text, file) != NULL;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static pid_t sitter(const struct rf_ledger_place *p, unsigned seat)
+{
+	return seat == p->seat ? getpid() : rf_ledger_holder(p->fd, seat);
+}
+
+/* The process has taken another seat since. */
+static bool sits_elsewhere(const struct rf_ledger_place *p, unsigned seat)
+{
+	const struct rf_ledger_seat *all = p->ledger->seat, *s = &all[seat];
+
+	for (unsigned i = 0, top = top_of(p->ledger); i < top; i++) {
+		if (i != seat && all[i].pid == s->pid && all[i].started == s->started && sitter(p, i) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a process whose lock is gone still has what it had. It ends thread by thread, and that is gone when the last has
+ * ended. Or the program has closed all its descriptors. One that cannot be seen counts as gone. */
+static bool is_there(const struct rf_ledger_place *p, unsigned seat)
+{
+	const struct rf_ledger_seat *s = &p->ledger->seat[seat];
 	struct stat_line line;
 
 	if (s->pid == 0 || !read_stat((pid_t)s->pid, &line) || line.started != s->started)
 		return false;
 	if (line.state == 'Z' || line.state == 'X')
 		return line.threads > 1;
-	return line.flags & PF_EXITING;
+	if (line.flags & PF_EXITING)
+		return true;
+	return (pid_t)s->pid != getpid() && maps_ledger(p, (pid_t)s->pid) && !sits_elsewhere(p, seat);
 }
 
 /* Clears seats whose process is gone. Under the lock. */
@@ -244,8 +282,7 @@ static void reap(struct rf_ledger_place *p)
 	struct rf_ledger *l = p->ledger;
 
 	for (unsigned i = 0, top = top_of(l); i < top; i++) {
-		if (i != p->seat && l->seat[i].pid != 0 && rf_ledger_holder(p->fd, i) == 0 &&
-		    !is_leaving(&l->seat[i]))
+		if (i != p->seat && l->seat[i].pid != 0 && rf_ledger_holder(p->fd, i) == 0 && !is_there(p, i))
 			clear_seat(l, i);
 	}
 }
@@ -256,7 +293,7 @@ static bool lock_seat(const struct rf_ledger_place *p, unsigned seat)
 
 	if (fcntl(p->fd, F_SETLK, &lk) < 0)
 		return false;
-	if (!is_leaving(&p->ledger->seat[seat]))
+	if (!is_there(p, seat))
 		return true;
 	lk.l_type = F_UNLCK;
 	fcntl(p->fd, F_SETLK, &lk);
@@ -584,14 +621,17 @@ void rf_ledger_orphans(const struct rf_ledger *l, unsigned card,
 	}
 }
 
-static pid_t sitter(const struct rf_ledger_place *p, unsigned seat)
+/* Who has what is booked on the seat; 0: nobody. */
+static pid_t owner(const struct rf_ledger_place *p, unsigned seat)
 {
-	return seat == p->seat ? getpid() : rf_ledger_holder(p->fd, seat);
+	pid_t pid = sitter(p, seat);
+
+	return pid == 0 && is_there(p, seat) ? (pid_t)p->ledger->seat[seat].pid : pid;
 }
 
 static bool is_sat_on(void *place, unsigned seat)
 {
-	return sitter(place, seat) != 0;
+	return owner(place, seat) != 0;
 }
 
 /* What the seats have, loans that count by themselves with one of those who hold them. */
@@ -611,7 +651,7 @@ uint64_t rf_ledger_used(const struct rf_ledger_place *p, unsigned card)
 
 	look(p, card, bytes);
 	for (unsigned i = 0, top = top_of(p->ledger); i < top; i++) {
-		if (bytes[i] != 0 && sitter(p, i) != 0)
+		if (bytes[i] != 0 && owner(p, i) != 0)
 			sum = add_up(sum, bytes[i]);
 	}
 	return sum;
@@ -627,7 +667,7 @@ size_t rf_ledger_list(const struct rf_ledger_place *p, unsigned card, struct rf_
 	for (unsigned i = 0, top = top_of(p->ledger); i < top; i++) {
 		uint32_t contexts =
 			__atomic_load_n(&p->ledger->seat[i].contexts, __ATOMIC_RELAXED);
-		pid_t pid = bytes[i] != 0 || contexts >> card & 1 ? sitter(p, i) : 0;
+		pid_t pid = bytes[i] != 0 || contexts >> card & 1 ? owner(p, i) : 0;
 
 		if (pid <= 0)
 			continue;

@@ -9,7 +9,8 @@
  *
  * Record locks fall as soon as the process closes any descriptor of the file: a process opens it
  * once (rf_ledger_open) and keeps it. If the program closes it from under us, the seat is lost;
- * rf_ledger_reserve notices and says -ESTALE before it hands out another byte.
+ * rf_ledger_reserve notices and says -ESTALE before it hands out another byte. Until then others leave
+ * the seat alone, as long as they see that process with the ledger in its memory.
  *
  * The tenant can write the file. It can therefore spoil its own books, nobody else's: the agent
  * reads them with rf_ledger_read and rf_ledger_holder, never maps the file (the tenant may

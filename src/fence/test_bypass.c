@@ -232,6 +232,7 @@ static const struct attempt {
 	{ "unmapping the library", DIES, "unmapped" },
 	{ "dlclose of the library", HELD, "unloaded", LIBRARY },
 	{ "closing every descriptor", HELD, "closed" },
+	{ "closing every descriptor beside another process", HELD, "closed-beside" },
 	{ "spoiling the ledger", COUNTED, "spoiled" },
 	{ "a seat without the library", COUNTED, "false-seat", .env = "LD_PRELOAD=" },
 	{ "a server of one's own", NO_SEAT, "plain", .where = "own" },

@@ -135,6 +135,80 @@ static void processes_share_one_cap_and_death_gives_back(void **state)
 	leave(&p);
 }
 
+static void close_the_ledger(struct rf_ledger_place *p)
+{
+	take_600(p);
+	close(p->fd);
+}
+
+static void who_closes_the_ledger_keeps_what_it_has_on_the_books(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+	struct rf_ledger_process list[4];
+	pid_t other = neighbour(p.fd, close_the_ledger), third;
+
+	assert_int_equal(rf_ledger_reserve(&p, 0, 401, 1000), -ENOMEM);
+	assert_int_equal(rf_ledger_used(&p, 0), 600);
+	assert_int_equal(rf_ledger_list(&p, 0, list, 4), 1);
+	assert_int_equal(list[0].pid, other);
+	third = neighbour(p.fd, do_nothing); /* takes no seat away */
+	assert_int_equal(rf_ledger_used(&p, 0), 600);
+	end(third);
+	end(other);
+	assert_int_equal(rf_ledger_reserve(&p, 0, 1000, 1000), 0);
+	leave(&p);
+}
+
+/* With the same pid, and nothing of what it had. */
+static void become_another_program(struct rf_ledger_place *p)
+{
+	take_600(p);
+	execl("/bin/sleep", "sleep", "60", NULL);
+}
+
+static void who_becomes_another_program_has_nothing_left(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+	pid_t other = fork();
+
+	if (other == 0) {
+		struct rf_ledger_place q;
+
+		if (rf_ledger_open(&q, p.fd) == 0 && rf_ledger_sit(&q, nothing) == 0)
+			become_another_program(&q);
+		_exit(1);
+	}
+	for (int i = 0; i < 5000 && rf_ledger_reserve(&p, 0, 1000, 1000) != 0; i++)
+		usleep(1000);
+	assert_int_equal(rf_ledger_used(&p, 0), 1000);
+	end(other);
+	leave(&p);
+}
+
+static void sit_again(struct rf_ledger_place *p)
+{
+	struct rf_ledger_place again;
+	uint64_t held[RF_FENCE_CARDS] = { 600 };
+	int fd = open("/proc/self/fd/0", O_RDONLY); /* so that the number is another file's */
+
+	take_600(p);
+	dup2(p->fd, 100);
+	close(p->fd);
+	if (fd < 0 || rf_ledger_open(&again, 100) < 0 || rf_ledger_sit(&again, held) < 0)
+		_exit(1);
+}
+
+static void who_sits_down_again_is_charged_once(void **state)
+{
+	struct rf_ledger_place p = sit_down(new_ledger());
+	pid_t other = neighbour(p.fd, sit_again);
+
+	assert_int_equal(rf_ledger_reserve(&p, 0, 401, 1000), -ENOMEM);
+	assert_int_equal(rf_ledger_reserve(&p, 0, 400, 1000), 0);
+	end(other);
+	leave(&p);
+}
+
 static void nobody_waits_for_a_process_that_died_in_the_lock(void **state)
 {
 	struct rf_ledger_place p = sit_down(new_ledger());
@@ -165,6 +239,12 @@ static void the_last_seat_is_the_last_and_comes_back_after_a_death(void **state)
 	leave(&p);
 }
 
+static void take_all(struct rf_ledger_place *p)
+{
+	if (rf_ledger_reserve(p, 0, 1000, 1000) != 0)
+		_exit(1);
+}
+
 static void a_lost_seat_is_noticed_before_the_next_byte(void **state)
 {
 	struct rf_ledger_place p = sit_down(new_ledger());
@@ -173,7 +253,10 @@ static void a_lost_seat_is_noticed_before_the_next_byte(void **state)
 
 	assert_int_equal(rf_ledger_reserve(&p, 0, 300, 1000), 0);
 	close(second);			  /* drops the record lock: that is how POSIX has it */
-	end(neighbour(p.fd, do_nothing)); /* sits down on the seat that looks empty */
+	end(neighbour(p.fd, do_nothing)); /* sees who is there all the same */
+	assert_false(rf_ledger_lost(&p));
+	p.ledger->seat[p.seat].started = 0; /* as if it could not */
+	end(neighbour(p.fd, take_all));	    /* clears the seat that looks empty */
 	assert_true(rf_ledger_lost(&p));
 	assert_int_equal(rf_ledger_reserve(&p, 0, 1, 1000), -ESTALE);
 	assert_int_equal(rf_ledger_sit(&p, held), 0);
@@ -539,6 +622,9 @@ int main(void)
 		cmocka_unit_test(a_reservation_fits_to_the_byte_or_is_refused),
 		cmocka_unit_test(a_file_that_is_no_ledger_is_not_opened),
 		cmocka_unit_test(processes_share_one_cap_and_death_gives_back),
+		cmocka_unit_test(who_closes_the_ledger_keeps_what_it_has_on_the_books),
+		cmocka_unit_test(who_becomes_another_program_has_nothing_left),
+		cmocka_unit_test(who_sits_down_again_is_charged_once),
 		cmocka_unit_test(nobody_waits_for_a_process_that_died_in_the_lock),
 		cmocka_unit_test(the_last_seat_is_the_last_and_comes_back_after_a_death),
 		cmocka_unit_test(a_lost_seat_is_noticed_before_the_next_byte),

@@ -484,6 +484,33 @@ static void closed(const char *unused)
 	report(got, error);
 }
 
+/* What one holds without a descriptor, another may not have as well. */
+static void closed_beside(const char *unused)
+{
+	uint64_t got, *sum;
+	int error;
+	pid_t pid;
+
+	sum = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid = fork();
+	if (pid == 0) {
+		while (!__atomic_load_n(&sum[0], __ATOMIC_SEQ_CST))
+			usleep(1000);
+		make_context();
+		__atomic_store_n(&sum[1], 1 + take(&linked, SNEAK_CAP, &error), __ATOMIC_SEQ_CST);
+		pause(); /* holding it */
+		_exit(0);
+	}
+	make_context();
+	got = take(&linked, 128 * SNEAK_MIB, &error);
+	close_range(3, ~0U, 0);
+	__atomic_store_n(&sum[0], 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&sum[1], __ATOMIC_SEQ_CST))
+		usleep(1000);
+	report(got + sum[1] - 1, 0);
+	kill(pid, SIGKILL);
+}
+
 /* --- processes --- */
 
 /* Each of eight children tries to have the cap for itself; the last one stands for all. */
@@ -573,6 +600,7 @@ static const struct {
 	{ "rewrite", rewrite },
 	{ "false-seat", false_seat },
 	{ "closed", closed },
+	{ "closed-beside", closed_beside },
 	{ "forked", forked },
 	{ "executed", executed },
 	{ "spawned", spawned },
