@@ -5,7 +5,11 @@
 
 #define SMALL_STEP 512u
 #define SMALL_MOST (1u << 20)
-#define PAGE (2u << 20)
+
+uint64_t rf_whole_pages(uint64_t n)
+{
+	return n > UINT64_MAX - RF_PAGE ? UINT64_MAX : (n + RF_PAGE - 1) / RF_PAGE * RF_PAGE;
+}
 
 /* The driver packs allocations of up to 1 MiB into pages of 2 MiB; what is left over when no more
  * of the same size fits counts with them. Larger ones get whole pages. */
@@ -13,12 +17,10 @@ uint64_t rf_footprint(uint64_t n)
 {
 	uint64_t small;
 
-	if (n > UINT64_MAX - PAGE)
-		return UINT64_MAX;
 	if (n > SMALL_MOST)
-		return (n + PAGE - 1) / PAGE * PAGE;
+		return rf_whole_pages(n);
 	small = (n + SMALL_STEP - 1) / SMALL_STEP * SMALL_STEP;
-	return small ? PAGE / (PAGE / small) : 0;
+	return small ? RF_PAGE / (RF_PAGE / small) : 0;
 }
 
 static int find_card(const struct rf_fence *f, const uint8_t uuid[16])
@@ -205,16 +207,24 @@ void rf_charge_keep(struct rf_charge *c, enum rf_space space, uint64_t key)
 	rf_charge_enter(c->fence, &e);
 }
 
-/* The driver is asked to let go of a handle first, so an older one of that name may still be there. What it was charged is
- * given back, unless something still holds it on the same card: then it goes with the new one. */
+static void is_gone(struct rf_fence *f, const struct rf_entry *e)
+{
+	rf_charge_give_back(f, e);
+	rf_pages_leave(f, e);
+}
+
+/* The driver lets go first, of a handle, or of all that a context had, so something older of that name may still be there. What
+ * that was charged is given back, unless something holds a handle's memory on the same card: then it goes with the new one. */
 void rf_charge_enter(struct rf_fence *f, const struct rf_entry *e)
 {
 	struct rf_entry old;
 
-	if (e->space != RF_SPACE_HANDLE)
-		rf_table_put(&f->table, e);
-	else if (rf_table_put_over(&f->table, e, &old) && (old.maps == 0 || old.card != e->card))
+	if (e->space != RF_SPACE_HANDLE) {
+		if (rf_table_replace(&f->table, e, &old))
+			is_gone(f, &old);
+	} else if (rf_table_put_over(&f->table, e, &old) && (old.maps == 0 || old.card != e->card)) {
 		rf_charge_give_back(f, &old);
+	}
 }
 
 void rf_charge_keep_once(struct rf_charge *c, enum rf_space space, uint64_t key)
@@ -242,9 +252,16 @@ static bool spreads(const struct rf_entry *e)
 	return e->space == RF_SPACE_POINTER || e->space == RF_SPACE_PAGE;
 }
 
+static bool is_of_a_heap(const struct rf_entry *e)
+{
+	return e->space == RF_SPACE_ARRAY || e->space == RF_SPACE_MIPMAP || e->space == RF_SPACE_MODULE;
+}
+
 void rf_charge_give_back(struct rf_fence *f, const struct rf_entry *e)
 {
-	if (e->loan && e->borrowed)
+	if (is_of_a_heap(e))
+		rf_heap_gone(f, e);
+	else if (e->loan && e->borrowed)
 		rf_loan_return(f, e->loan);
 	else if (e->loan)
 		rf_loan_recall(f, e->loan, e->card, e->bytes);
@@ -270,9 +287,7 @@ CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r
 		return r;
 	}
 	rf_table_waive(&f->table);
-	rf_charge_give_back(f, e);
-	if (e->small)
-		rf_page_left(f, e);
+	is_gone(f, e);
 	return r;
 }
 

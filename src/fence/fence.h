@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "fence/cuda_more.h"
 #include "fence/ledger.h"
@@ -199,8 +200,18 @@ struct rf_library {
 	CUlibrary lib;
 	CUcontext ctx; /* NULL: the library itself */
 	uint64_t bytes;
+	uint64_t apart; /* at most, in pages of its own */
 	uint8_t card;
 	bool plain; /* bytes is what its image says */
+};
+
+/* Arrays, or modules, of this process on a card; see heap.c. */
+enum rf_heap_kind { RF_HEAP_ARRAYS, RF_HEAP_MODULES, RF_HEAPS };
+struct rf_heap {
+	uint64_t side_by_side; /* what they take at least, */
+	uint64_t apart;	       /* and at most */
+	uint64_t seen;	       /* what the card was seen to lose and not to get back */
+	uint64_t charged;
 };
 
 /* This process's part in a loan of the ledger, at the same place there. */
@@ -240,7 +251,7 @@ struct rf_fence {
 	int card_of[RF_DEVICES];       /* atomic: card + 1 of a CUDA ordinal; 0: not asked yet */
 	CUcontext primary[RF_DEVICES]; /* atomic: the primary context, if the fence saw it */
 	struct rf_table table;
-	unsigned paging;  /* atomic: threads that reserve a page for a small allocation, or have one for it in the making; */
+	unsigned paging;  /* atomic: threads that reserve a page which others may share, or have one in the making; */
 	unsigned paged;	  /* atomic: so many have been given back */
 	uint64_t imports; /* atomic: of external memory, so far */
 	pthread_mutex_t loan_lock; /* comes after the table's */
@@ -265,7 +276,9 @@ struct rf_fence {
 	uint32_t context_cards; /* atomic: a bit per card with a context of this process */
 	pthread_mutex_t bind_lock;
 	struct rf_binding *bindings;
-	pthread_mutex_t module_lock; /* held while memory taken by a load is measured */
+	pthread_mutex_t gauge_lock; /* held while memory taken by a call is measured */
+	pthread_mutex_t heap_lock;  /* comes after the table's */
+	struct rf_heap heap[RF_FENCE_CARDS][RF_HEAPS];
 	pthread_mutex_t library_lock;
 	struct rf_library *libraries;
 	struct rf_pace pace[RF_FENCE_CARDS]; /* guarded by pace_lock, as what follows */
@@ -350,15 +363,26 @@ struct rf_way {
 
 /* --- charge.c: reservations --- */
 
+static inline int64_t rf_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
 /* What a call reserved before it went to the driver. */
 struct rf_charge {
 	struct rf_fence *fence;
 	unsigned card;
 	uint64_t bytes;
 	uint64_t owner;
-	bool small; /* of a page (page.c) */
+	bool paged; /* an end of it lies within a page (page.c) */
 };
 
+#define RF_PAGE ((uint64_t)2 << 20)
+/* The pages that n bytes take by themselves. */
+uint64_t rf_whole_pages(uint64_t n);
 /* What the driver takes from the card for an allocation of n bytes. */
 uint64_t rf_footprint(uint64_t n);
 /* Cards by CUDA ordinal, found by UUID. NOT_PERMITTED for one that is not in the fence. */
@@ -402,18 +426,69 @@ bool rf_charge_again(struct rf_fence *f, enum rf_space space, uint64_t key, int 
 bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 			 struct rf_entry *ret);
 
-/* --- page.c: plain allocations, and the pages that small ones share --- */
+/* --- page.c: plain allocations, and the pages that they share --- */
 
-/* Around the driver's call for bytes: reserves; then takes it back and returns r, or enters what was made. cards: on which further cards c->bytes are reserved. */
+/* Around the driver's call for bytes: reserves; then gives that back, or enters what was made at *ptr and is as large as
+ * bytes now says, as the driver's answer r says. What does not fit after all is freed. cards: on which further cards
+ * c->bytes are reserved. */
 CUresult rf_plain_begin(struct rf_charge *c, uint64_t bytes);
+CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, const CUdeviceptr *ptr,
+		      uint64_t bytes);
+/* The driver was not asked, or said no. */
 CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r);
-void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr);
-/* Before rf_plain_keep, if it turned out to be larger; on failure everything is given back. */
-CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes);
-/* A small one is freed. */
-void rf_page_left(struct rf_fence *f, const struct rf_entry *small);
-/* It is to be lent: charges it with a page. */
-bool rf_page_lend(struct rf_fence *f, struct rf_entry *small);
+/* What e lies in is not kept by it any more. */
+void rf_pages_leave(struct rf_fence *f, const struct rf_entry *e);
+/* With the table's lock: e is to be lent, and is charged with pages of its own in place of shared ones. Those it still has to
+ * leave, as ret_was, without the lock. */
+bool rf_pages_own(struct rf_fence *f, struct rf_entry *e, struct rf_entry *ret_was);
+
+/* --- heap.c: what lies in pages nobody tells the address of --- */
+
+/* What a card had free, and what this process had booked on it. */
+struct rf_gauge {
+	uint64_t free;
+	uint64_t held;
+};
+struct rf_gauge rf_gauge_look(struct rf_fence *f, unsigned card);
+/* Taken from the card in between, other than by what was booked in between. */
+uint64_t rf_gauge_taken(const struct rf_gauge *before, const struct rf_gauge *now);
+/* Around calls that are measured, so that they do not measure each other. False after a second. */
+bool rf_gauge_lock(struct rf_fence *f);
+void rf_gauge_unlock(struct rf_fence *f);
+
+/* What something in a heap counts for. */
+struct rf_heap_part {
+	unsigned card;
+	enum rf_heap_kind kind;
+	uint64_t bytes; /* side by side with others */
+	uint64_t apart; /* alone in its pages */
+};
+/* It was made, and the card was seen to lose took; if nobody looked, at least what it takes side by side with the others. Gives
+ * back what is not needed of what was reserved: p->apart or more. */
+#define RF_HEAP_UNSEEN UINT64_MAX
+void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved);
+/* It is gone, and the card was seen to get back gave; 0 if nobody looked. */
+void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave);
+/* The same for an entry taken from the table. */
+void rf_heap_gone(struct rf_fence *f, const struct rf_entry *e);
+
+/* How to make an array or a module. */
+struct rf_making {
+	CUresult (*make)(const void *call);
+	const void *call;
+	const void *key; /* where the driver puts its name */
+	CUresult (*unmake)(uint64_t key);
+	enum rf_space space;
+	uint64_t bytes; /* what it takes; */
+	bool told;	/* and no more than that in whole pages */
+	bool once;	/* not to be made again to measure it once more */
+};
+CUresult rf_heap_make(const struct rf_making *m);
+/* Ends it: what is not known of the space, without the books. */
+CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key));
+/* What the card was seen to get back when the driver, which said *ret, was asked to end it. */
+uint64_t rf_heap_gave(struct rf_fence *f, unsigned card, CUresult (*unmake)(uint64_t key), uint64_t key,
+		      CUresult *ret);
 
 /* --- vmm.c --- */
 /* What memory a descriptor stands for, if it is a handle's: its card and size; size 0: it is not. */

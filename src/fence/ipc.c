@@ -7,7 +7,6 @@
 
 #include "fence/fence.h"
 
-#define PAGE (2u << 20)
 #define OPAQUE_FD 1 /* CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD */
 
 /* --- loans --- */
@@ -192,6 +191,7 @@ void rf_loan_tell(struct rf_fence *f)
  * other thread lends it too. */
 static void lend(struct rf_fence *f, CUdeviceptr dptr, const CUipcMemHandle *handle)
 {
+	struct rf_entry was = { 0 };
 	CUdeviceptr base = dptr;
 	struct rf_entry *e;
 	size_t size = 0;
@@ -201,9 +201,12 @@ static void lend(struct rf_fence *f, CUdeviceptr dptr, const CUipcMemHandle *han
 	rf_table_lock(&f->table);
 	e = rf_table_find(&f->table, RF_SPACE_POINTER, base);
 	if (e && !e->loan && e->maps == 0 && f->card[e->card].cap != UINT64_MAX &&
-	    (!e->small || rf_page_lend(f, e)))
+	    rf_pages_own(f, e, &was))
 		e->loan = rf_loan_make(f, handle, e->card, e->bytes);
+	else
+		was.ends = 0;
 	rf_table_unlock(&f->table);
+	rf_pages_leave(f, &was);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
@@ -250,7 +253,7 @@ static CUresult charge_opened(struct rf_opening *o, CUdeviceptr ptr)
 		r = card_of(o->fence, ptr, &what.card);
 	if (r != CUDA_SUCCESS)
 		return rf_open_cancel(o, r);
-	what.bytes = rf_footprint(size > PAGE ? size : PAGE);
+	what.bytes = rf_whole_pages(size);
 	return rf_open_end(o, &what);
 }
 

@@ -48,10 +48,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 	if (!spread(&c, &cards))
 		return rf_plain_undo(&c, cards, CUDA_ERROR_OUT_OF_MEMORY);
 	r = RF_REAL(cuMemAllocManaged)(dptr, bytes, flags);
-	if (r != CUDA_SUCCESS)
-		return rf_plain_undo(&c, cards, r);
-	rf_plain_keep(&c, cards, *dptr);
-	return r;
+	return rf_plain_end(&c, cards, r, dptr, bytes);
 }
 
 /* --- calls that bring pages to a card --- */

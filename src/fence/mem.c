@@ -18,10 +18,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuMemAlloc_v2)(dptr, bytes);
-	if (r != CUDA_SUCCESS)
-		return rf_plain_undo(&c, 0, r);
-	rf_plain_keep(&c, 0, *dptr);
-	return r;
+	return rf_plain_end(&c, 0, r, dptr, bytes);
 }
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -41,21 +38,12 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 			    unsigned int element)
 {
 	struct rf_charge c;
-	CUdeviceptr got;
 	CUresult r = rf_plain_begin(&c, times(round_up(width, PITCH), height));
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = RF_REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
-	if (r != CUDA_SUCCESS)
-		return rf_plain_undo(&c, 0, r);
-	got = *dptr;
-	r = rf_plain_settle(&c, times(*pitch, height));
-	if (r == CUDA_SUCCESS)
-		rf_plain_keep(&c, 0, got);
-	else
-		RF_REAL(cuMemFree_v2)(got);
-	return r;
+	return rf_plain_end(&c, 0, r, dptr, r == CUDA_SUCCESS ? times(*pitch, height) : 0);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr)
@@ -69,7 +57,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	if (rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e)) {
 		rf_loan_before_free(f, &e);
 		r = rf_charge_drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
-		if (r == CUDA_SUCCESS && e.bytes == 0) /* a pool's that was lent */
+		if (r == CUDA_SUCCESS && e.bytes == 0 && !e.ends) /* a pool's that was lent */
 			rf_pool_freed(f);
 		return r;
 	}
@@ -137,6 +125,7 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
 	return times(times(row, times(tiles, 8)), depth);
 }
 
+/* The driver packs them in steps of 512 bytes. */
 static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
 	uint64_t sum = 0;
@@ -145,26 +134,73 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
 		if (__builtin_add_overflow(sum, level_bytes(d, i), &sum))
 			return UINT64_MAX;
 	}
-	return rf_footprint(sum);
+	return round_up(sum, PITCH);
+}
+
+struct array_call {
+	CUarray *array;
+	CUmipmappedArray *mipmap;
+	const CUDA_ARRAY_DESCRIPTOR *flat;
+	const CUDA_ARRAY3D_DESCRIPTOR *desc;
+	unsigned int levels;
+};
+
+static CUresult make_flat(const void *call)
+{
+	const struct array_call *c = call;
+
+	return RF_REAL(cuArrayCreate_v2)(c->array, c->flat);
+}
+
+static CUresult make_array(const void *call)
+{
+	const struct array_call *c = call;
+
+	return RF_REAL(cuArray3DCreate_v2)(c->array, c->desc);
+}
+
+static CUresult make_mipmap(const void *call)
+{
+	const struct array_call *c = call;
+
+	return RF_REAL(cuMipmappedArrayCreate)(c->mipmap, c->desc, c->levels);
+}
+
+static CUresult end_array(uint64_t key)
+{
+	return RF_REAL(cuArrayDestroy)((CUarray)(uintptr_t)key);
+}
+
+static CUresult end_mipmap(uint64_t key)
+{
+	return RF_REAL(cuMipmappedArrayDestroy)((CUmipmappedArray)(uintptr_t)key);
+}
+
+static CUresult in_heap(CUresult (*make)(const void *), const struct array_call *c,
+			const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	return rf_heap_make(&(struct rf_making){
+		.make = make,
+		.call = c,
+		.key = c->array ? (const void *)c->array : c->mipmap,
+		.unmake = c->array ? end_array : end_mipmap,
+		.space = c->array ? RF_SPACE_ARRAY : RF_SPACE_MIPMAP,
+		.bytes = array_bytes(d, or_one(c->levels)),
+		.told = true,
+	});
 }
 
 CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d = { 0 };
-	struct rf_charge c;
-	CUresult r;
 
-	if (!desc)
+	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	d.Width = desc->Width;
 	d.Height = desc->Height;
 	d.Format = desc->Format;
 	d.NumChannels = desc->NumChannels;
-	r = rf_charge_begin(&c, array_bytes(&d, 1));
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = RF_REAL(cuArrayCreate_v2)(array, desc);
-	return rf_charge_end(&c, r, RF_SPACE_ARRAY, array);
+	return in_heap(make_flat, &(struct array_call){ .array = array, .flat = desc }, &d);
 }
 
 /* Memory for sparse and deferred arrays comes later, by a call that is refused. */
@@ -178,47 +214,28 @@ static bool lends_memory(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 
 CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-	struct rf_charge c;
-	CUresult r;
-
-	if (!desc)
+	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	r = rf_charge_begin(&c, array_bytes(desc, 1));
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = RF_REAL(cuArray3DCreate_v2)(array, desc);
-	return rf_charge_end(&c, r, RF_SPACE_ARRAY, array);
+	return in_heap(make_array, &(struct array_call){ .array = array, .desc = desc }, desc);
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
 				unsigned int levels)
 {
-	struct rf_charge c;
-	CUresult r;
+	struct array_call c = { .mipmap = array, .desc = desc, .levels = levels };
 
-	if (!desc)
+	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	r = rf_charge_begin(&c, array_bytes(desc, or_one(levels)));
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = RF_REAL(cuMipmappedArrayCreate)(array, desc, levels);
-	return rf_charge_end(&c, r, RF_SPACE_MIPMAP, array);
+	return in_heap(make_mipmap, &c, desc);
 }
 
 CUresult cuArrayDestroy(CUarray array)
 {
-	struct rf_fence *f = rf_join();
-	struct rf_entry e;
-
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_table_take(&f->table, RF_SPACE_ARRAY, (uintptr_t)array, &e))
-		return RF_REAL(cuArrayDestroy)(array);
-	return rf_charge_drop(f, &e, RF_REAL(cuArrayDestroy)(array));
+	return rf_heap_end(RF_SPACE_ARRAY, (uintptr_t)array, end_array);
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
@@ -230,7 +247,5 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (rf_table_take(&f->table, RF_SPACE_BUFFER, (uintptr_t)array, &e))
 		return rf_ipc_buffer_gone(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
-	if (!rf_table_take(&f->table, RF_SPACE_MIPMAP, (uintptr_t)array, &e))
-		return RF_REAL(cuMipmappedArrayDestroy)(array);
-	return rf_charge_drop(f, &e, RF_REAL(cuMipmappedArrayDestroy)(array));
+	return rf_heap_end(RF_SPACE_MIPMAP, (uintptr_t)array, end_mipmap);
 }

@@ -1,7 +1,7 @@
 /* Modules and libraries: variables in global memory, and code.
  *
- * An image that can be read says what its variables take: that is charged before it is loaded. Of one
- * that cannot (compressed parts) the driver's own count of free memory is taken before and after. A
+ * An image that can be read says what its variables take: that is reserved before it is loaded. Of one
+ * that cannot (compressed parts) only the card's free memory before and after tells (heap.c). A
  * neighbour may allocate in that moment, so a large difference is looked at again: the module is
  * unloaded and loaded once more.
  *
@@ -11,37 +11,6 @@
 
 #include "fence/fence.h"
 #include "fence/image.h"
-#include "fence/pool.h"
-
-#define LARGE ((uint64_t)32 << 20)
-#define NEAR ((uint64_t)2 << 20)
-#define ROUNDS 3
-
-/* What the card had free, and what this process had booked. */
-struct gauge {
-	uint64_t free;
-	uint64_t held;
-};
-
-static struct gauge look(struct rf_fence *f, unsigned card)
-{
-	size_t free = 0, total = 0;
-	int mode = rf_pool_relax();
-
-	if (RF_REAL(cuMemGetInfo_v2)(&free, &total) != CUDA_SUCCESS)
-		free = 0;
-	rf_pool_restore(mode);
-	return (struct gauge){ free, __atomic_load_n(&f->held[card], __ATOMIC_RELAXED) };
-}
-
-/* Taken from the card in between, other than by what was booked in between. */
-static uint64_t taken(struct rf_fence *f, unsigned card, const struct gauge *before)
-{
-	struct gauge now = look(f, card);
-	int64_t lost = (int64_t)(before->free - now.free) - (int64_t)(now.held - before->held);
-
-	return lost > 0 ? (uint64_t)lost : 0;
-}
 
 /* The card whose cap the current context is under; false: there is none. */
 static bool capped_card(struct rf_fence *f, unsigned *ret)
@@ -61,8 +30,10 @@ struct load {
 	void **values;
 };
 
-static CUresult load(const struct load *l)
+static CUresult load(const void *call)
 {
+	const struct load *l = call;
+
 	switch (l->kind) {
 	case MODULE_FILE:
 		return RF_REAL(cuModuleLoad)(l->mod, l->image);
@@ -75,81 +46,34 @@ static CUresult load(const struct load *l)
 	}
 }
 
-static uint64_t middle(const uint64_t v[ROUNDS])
+static CUresult unload(uint64_t key)
 {
-	uint64_t low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
-
-	return v[2] < low ? low : v[2] > high ? high : v[2];
+	return RF_REAL(cuModuleUnload)((CUmodule)(uintptr_t)key);
 }
 
-static bool agree(uint64_t a, uint64_t b)
-{
-	return (a > b ? a - b : b - a) <= NEAR;
-}
-
-/* Loads and says what that took. Options may be written to by the driver: such a load is not done
- * twice. */
-static CUresult load_measured(struct rf_fence *f, unsigned card, const struct load *l,
-			      uint64_t *ret)
-{
-	uint64_t seen[ROUNDS];
-
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct gauge before = look(f, card);
-		CUresult r = load(l);
-
-		if (r != CUDA_SUCCESS)
-			return r;
-		*ret = seen[i] = taken(f, card, &before);
-		if (seen[i] <= LARGE || l->n > 0 || (i > 0 && agree(seen[i], seen[i - 1])))
-			return CUDA_SUCCESS;
-		if (i + 1 < ROUNDS)
-			RF_REAL(cuModuleUnload)(*l->mod);
-	}
-	*ret = middle(seen);
-	return CUDA_SUCCESS;
-}
-
-static CUresult load_opaque(struct rf_charge *c, const struct load *l)
-{
-	uint64_t bytes = 0;
-	CUmodule mod;
-	CUresult r;
-
-	pthread_mutex_lock(&c->fence->module_lock);
-	r = load_measured(c->fence, c->card, l, &bytes);
-	pthread_mutex_unlock(&c->fence->module_lock);
-	if (r != CUDA_SUCCESS)
-		return rf_charge_undo(c, r);
-	mod = *l->mod;
-	r = rf_charge_settle(c, bytes > c->bytes ? bytes : c->bytes);
-	if (r == CUDA_SUCCESS)
-		rf_charge_keep(c, RF_SPACE_MODULE, (uintptr_t)mod);
-	else
-		RF_REAL(cuModuleUnload)(mod);
-	return r;
-}
-
+/* The driver may write to the options: such a load is not done twice. Nor is one that took as long as a compiler does, if
+ * its image says what it takes. */
 static CUresult load_module(const struct load *l)
 {
 	struct rf_fence *f = rf_join();
 	struct rf_image image;
-	struct rf_charge c;
 	unsigned card;
-	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!l->mod || !capped_card(f, &card))
 		return load(l);
 	image = l->kind == MODULE_FILE ? rf_image_read_file(l->image) : rf_image_read(l->image);
-	r = rf_charge_begin(&c, rf_footprint(image.bytes));
-	if (r != CUDA_SUCCESS)
-		return r;
-	if (!image.plain)
-		return load_opaque(&c, l);
-	r = load(l);
-	return rf_charge_end(&c, r, RF_SPACE_MODULE, l->mod);
+	if (image.plain && image.bytes == 0)
+		return load(l);
+	return rf_heap_make(&(struct rf_making){ .make = load,
+						 .call = l,
+						 .key = l->mod,
+						 .unmake = unload,
+						 .space = RF_SPACE_MODULE,
+						 .bytes = image.bytes,
+						 .told = image.plain,
+						 .once = image.plain || l->n > 0 });
 }
 
 CUresult cuModuleLoad(CUmodule *mod, const char *path)
@@ -175,14 +99,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *mod, const void *fat)
 
 CUresult cuModuleUnload(CUmodule mod)
 {
-	struct rf_fence *f = rf_join();
-	struct rf_entry e;
-
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
-	if (!rf_table_take(&f->table, RF_SPACE_MODULE, (uintptr_t)mod, &e))
-		return RF_REAL(cuModuleUnload)(mod);
-	return rf_charge_drop(f, &e, RF_REAL(cuModuleUnload)(mod));
+	return rf_heap_end(RF_SPACE_MODULE, (uintptr_t)mod, unload);
 }
 
 /* --- libraries --- */
@@ -216,13 +133,23 @@ static struct rf_library *pull(struct rf_fence *f, CUlibrary lib, CUcontext ctx)
 	return out;
 }
 
-static void end_all(struct rf_fence *f, struct rf_library *list)
+static struct rf_heap_part part_of(const struct rf_library *one)
+{
+	return (struct rf_heap_part){ .card = one->card,
+				      .kind = RF_HEAP_MODULES,
+				      .bytes = one->bytes,
+				      .apart = one->apart };
+}
+
+/* gave: what the card was seen to get back, if there is one that is charged. */
+static void end_all(struct rf_fence *f, struct rf_library *list, uint64_t gave)
 {
 	while (list) {
 		struct rf_library *next = list->next;
+		struct rf_heap_part part = part_of(list);
 
 		if (list->ctx)
-			rf_release(f, list->card, list->bytes);
+			rf_heap_leave(f, &part, gave);
 		free(list);
 		list = next;
 	}
@@ -230,7 +157,7 @@ static void end_all(struct rf_fence *f, struct rf_library *list)
 
 void rf_module_context_gone(struct rf_fence *f, CUcontext ctx)
 {
-	end_all(f, pull(f, NULL, ctx));
+	end_all(f, pull(f, NULL, ctx), 0);
 }
 
 /* What is known of the library, and whether it is charged for the context already. */
@@ -255,20 +182,28 @@ static bool known(struct rf_fence *f, CUlibrary lib, CUcontext ctx, struct rf_li
 	return found;
 }
 
+/* took: what the card was seen to lose, or RF_HEAP_UNSEEN. */
 static CUresult charge_library(struct rf_fence *f, CUlibrary lib, CUcontext ctx, unsigned card,
-			       uint64_t bytes)
+			       uint64_t bytes, uint64_t took)
 {
+	uint64_t apart = rf_whole_pages(took == RF_HEAP_UNSEEN || bytes > took ? bytes : took);
 	struct rf_library *one = malloc(sizeof(*one));
+	struct rf_heap_part part;
 	CUresult r;
 
 	if (!one)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*one = (struct rf_library){ .lib = lib, .ctx = ctx, .bytes = bytes, .card = (uint8_t)card };
-	r = rf_reserve_or_squeeze(f, card, bytes);
-	if (r == CUDA_SUCCESS)
+	*one = (struct rf_library){
+		.lib = lib, .ctx = ctx, .bytes = bytes, .apart = apart, .card = (uint8_t)card
+	};
+	part = part_of(one);
+	r = rf_reserve_or_squeeze(f, card, apart);
+	if (r == CUDA_SUCCESS) {
+		rf_heap_add(f, &part, took, apart);
 		push(f, one);
-	else
+	} else {
 		free(one);
+	}
 	return r;
 }
 
@@ -280,7 +215,8 @@ struct use {
 	CUcontext ctx;
 	unsigned card;
 	bool measure;
-	struct gauge before;
+	bool locked;
+	struct rf_gauge before;
 };
 
 static CUresult use_begin(struct use *u, CUlibrary lib, bool loads)
@@ -295,26 +231,30 @@ static CUresult use_begin(struct use *u, CUlibrary lib, bool loads)
 	    !known(u->fence, lib, u->ctx, &all, &charged) || charged)
 		return CUDA_SUCCESS;
 	if (all.plain)
-		return all.bytes ? charge_library(u->fence, lib, u->ctx, u->card, all.bytes)
+		return all.bytes ? charge_library(u->fence, lib, u->ctx, u->card, all.bytes,
+							RF_HEAP_UNSEEN)
 				 : CUDA_SUCCESS;
 	u->measure = loads;
 	if (loads) {
-		pthread_mutex_lock(&u->fence->module_lock);
-		u->before = look(u->fence, u->card);
+		u->locked = rf_gauge_lock(u->fence);
+		u->before = rf_gauge_look(u->fence, u->card);
 	}
 	return CUDA_SUCCESS;
 }
 
 static CUresult use_end(struct use *u, CUresult r)
 {
+	struct rf_gauge now;
 	uint64_t bytes;
 
 	if (!u->measure)
 		return r;
-	bytes = taken(u->fence, u->card, &u->before);
-	pthread_mutex_unlock(&u->fence->module_lock);
+	now = rf_gauge_look(u->fence, u->card);
+	bytes = rf_gauge_taken(&u->before, &now);
+	if (u->locked)
+		rf_gauge_unlock(u->fence);
 	return r == CUDA_SUCCESS && bytes > 0
-		       ? charge_library(u->fence, u->lib, u->ctx, u->card, bytes)
+		       ? charge_library(u->fence, u->lib, u->ctx, u->card, 0, bytes)
 		       : r;
 }
 
@@ -323,7 +263,7 @@ static struct rf_library *begin_library(const struct rf_image *image)
 	struct rf_library *one = malloc(sizeof(*one));
 
 	if (one)
-		*one = (struct rf_library){ .bytes = rf_footprint(image->bytes),
+		*one = (struct rf_library){ .bytes = image->bytes,
 					    .plain = image->plain };
 	return one;
 }
@@ -343,7 +283,7 @@ static CUresult end_library(struct rf_fence *f, struct rf_library *one, CUlibrar
 	if (r == CUDA_SUCCESS)
 		return r;
 	RF_REAL(cuLibraryUnload)(lib);
-	end_all(f, pull(f, lib, NULL));
+	end_all(f, pull(f, lib, NULL), 0);
 	return r;
 }
 
@@ -393,18 +333,42 @@ CUresult cuLibraryLoadFromFile(CUlibrary *lib, const char *path, int *jit_option
 	return end_library(f, one, r == CUDA_SUCCESS ? *lib : NULL, r);
 }
 
+static CUresult unload_library(uint64_t key)
+{
+	return RF_REAL(cuLibraryUnload)((CUlibrary)(uintptr_t)key);
+}
+
+/* What it gave back is known if it was in use in one context. */
+static bool in_one(const struct rf_library *list, unsigned *ret_card)
+{
+	unsigned n = 0;
+
+	for (; list; list = list->next) {
+		if (!list->ctx)
+			continue;
+		*ret_card = list->card;
+		n++;
+	}
+	return n == 1;
+}
+
 CUresult cuLibraryUnload(CUlibrary lib)
 {
 	struct rf_fence *f = rf_join();
 	struct rf_library *list;
+	uint64_t gave = 0;
+	unsigned card;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	list = lib ? pull(f, lib, NULL) : NULL;
-	r = RF_REAL(cuLibraryUnload)(lib);
+	if (in_one(list, &card))
+		gave = rf_heap_gave(f, card, unload_library, (uintptr_t)lib, &r);
+	else
+		r = RF_REAL(cuLibraryUnload)(lib);
 	if (r == CUDA_SUCCESS) {
-		end_all(f, list);
+		end_all(f, list, gave);
 		return r;
 	}
 	while (list) {

@@ -1,42 +1,35 @@
-/* Plain allocations. The driver packs those of up to 1 MiB into pages of 2 MiB, and a page stays on the card until the
- * last of them is freed, however small: so it is the page that is charged, once. Which one an allocation lies in is known
- * only when it is made: a whole page is reserved for it, and given back if it was charged already. */
+/* Plain allocations. The driver packs them into pages of 2 MiB wherever one has room, also behind the end of a large one,
+ * and a page stays on the card until the last allocation that covers some of it is freed, however small. So it is pages
+ * that are charged: those an allocation has to itself with it, the ones at its ends once for all that lie in them. Which
+ * they are is known only when it is made: whole pages are reserved for it, and what was charged already is given back. */
 #include <sched.h>
-#include <time.h>
 
 #include "fence/fence.h"
 
-#define PAGE ((uint64_t)2 << 20)
-#define SMALL_MOST (1u << 20)
+#define PAGE RF_PAGE
 #define TRIES 4
 #define PATIENCE_NS 1000000
 
-static bool is_small(uint64_t bytes)
+enum { END_FIRST = 1, END_LAST = 2 };
+
+static uint64_t page_of(uint64_t address)
 {
-	return bytes > 0 && bytes <= SMALL_MOST;
+	return address & ~(PAGE - 1);
 }
 
 /* A page belongs to one context; the address leaves room to say which. */
-static uint64_t name_of(uint64_t ptr, uint64_t owner)
+static uint64_t name_of(uint64_t page, uint64_t owner)
 {
-	return (ptr & ~(PAGE - 1)) ^ (owner >> 4 & (PAGE - 1));
-}
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
+	return page ^ (owner >> 4 & (PAGE - 1));
 }
 
 /* Whether other threads have given pages back since, or did while this one waited for it. */
 static bool others_gave_way(struct rf_fence *f, unsigned since)
 {
-	int64_t end = now_ns() + PATIENCE_NS;
+	int64_t end = rf_clock_ns() + PATIENCE_NS;
 
 	while (__atomic_load_n(&f->paged, __ATOMIC_ACQUIRE) == since) {
-		if (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) == 0 || now_ns() > end)
+		if (__atomic_load_n(&f->paging, __ATOMIC_RELAXED) == 0 || rf_clock_ns() > end)
 			return __atomic_load_n(&f->paged, __ATOMIC_ACQUIRE) != since;
 		sched_yield();
 	}
@@ -50,7 +43,7 @@ static void page_is_settled(struct rf_fence *f)
 	__atomic_sub_fetch(&f->paging, 1, __ATOMIC_RELEASE);
 }
 
-static CUresult begin_small(struct rf_charge *c)
+static CUresult begin_paged(struct rf_charge *c, uint64_t bytes)
 {
 	struct rf_fence *f = rf_join();
 	CUresult r = CUDA_ERROR_NOT_PERMITTED;
@@ -59,7 +52,7 @@ static CUresult begin_small(struct rf_charge *c)
 		unsigned since = __atomic_load_n(&f->paged, __ATOMIC_ACQUIRE);
 
 		__atomic_add_fetch(&f->paging, 1, __ATOMIC_RELAXED);
-		r = rf_charge_begin(c, PAGE);
+		r = rf_charge_begin(c, bytes);
 		if (r == CUDA_SUCCESS && !rf_table_room(&f->table))
 			r = rf_charge_undo(c, CUDA_ERROR_OUT_OF_MEMORY);
 		if (r == CUDA_SUCCESS)
@@ -73,89 +66,178 @@ static CUresult begin_small(struct rf_charge *c)
 
 CUresult rf_plain_begin(struct rf_charge *c, uint64_t bytes)
 {
-	CUresult r = is_small(bytes) ? begin_small(c) : rf_charge_begin(c, rf_footprint(bytes));
+	bool paged = bytes % PAGE != 0;
+	CUresult r = paged ? begin_paged(c, rf_whole_pages(bytes)) : rf_charge_begin(c, bytes);
 
 	if (r == CUDA_SUCCESS)
-		c->small = is_small(bytes);
+		c->paged = paged;
 	return r;
 }
 
-static void release_on(const struct rf_charge *c, uint32_t cards)
+static void release_on(struct rf_fence *f, unsigned card, uint32_t cards, uint64_t bytes)
 {
+	rf_release(f, card, bytes);
 	for (; cards; cards &= cards - 1)
-		rf_release(c->fence, (unsigned)__builtin_ctz(cards), c->bytes);
+		rf_release(f, (unsigned)__builtin_ctz(cards), bytes);
 }
 
 CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r)
 {
-	release_on(c, cards);
-	rf_charge_undo(c, r);
-	if (c->small) {
+	release_on(c->fence, c->card, cards, c->bytes);
+	rf_table_waive(&c->fence->table);
+	if (c->paged) {
 		rf_table_waive(&c->fence->table);
 		page_is_settled(c->fence);
 	}
 	return r;
 }
 
-void rf_plain_keep(struct rf_charge *c, uint32_t cards, uint64_t ptr)
+/* The same on all cards, or on none. */
+static CUresult reserve_on(struct rf_fence *f, unsigned card, uint32_t cards, uint64_t bytes)
 {
-	struct rf_entry e = { .key = ptr,
-			      .bytes = c->small ? 0 : c->bytes,
-			      .owner = c->owner,
+	CUresult r = rf_reserve_or_squeeze(f, card, bytes);
+
+	for (uint32_t todo = cards; r == CUDA_SUCCESS && todo; todo &= todo - 1) {
+		r = rf_reserve_or_squeeze(f, (unsigned)__builtin_ctz(todo), bytes);
+		if (r != CUDA_SUCCESS)
+			release_on(f, card, cards & ((todo & -todo) - 1), bytes);
+	}
+	return r;
+}
+
+/* Brings the reservation to what the allocation turned out to take. */
+static CUresult fit(struct rf_charge *c, uint32_t cards, uint64_t bytes)
+{
+	if (bytes > c->bytes && reserve_on(c->fence, c->card, cards, bytes - c->bytes) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes < c->bytes)
+		release_on(c->fence, c->card, cards, c->bytes - bytes);
+	c->bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+/* What of it are pages of its own, and which ends lie in pages that others may share. */
+static void lay(struct rf_entry *e, uint64_t ptr, uint64_t bytes)
+{
+	uint64_t end = ptr + bytes, from = page_of(ptr + PAGE - 1), to = page_of(end);
+
+	e->key = ptr;
+	e->bytes = to > from ? to - from : 0;
+	if (ptr != from)
+		e->ends |= END_FIRST;
+	if (end != to && to >= from)
+		e->ends |= END_LAST;
+}
+
+static uint64_t first_page(const struct rf_entry *e)
+{
+	return page_of(e->key);
+}
+
+static uint64_t last_page(const struct rf_entry *e)
+{
+	return page_of(e->key + PAGE - 1) + e->bytes;
+}
+
+static unsigned shared_pages(const struct rf_entry *e)
+{
+	return (unsigned)__builtin_popcount(e->ends);
+}
+
+static void join_page(struct rf_charge *c, const struct rf_entry *e, uint64_t page)
+{
+	struct rf_entry p = *e;
+
+	p.key = name_of(page, e->owner);
+	p.bytes = PAGE;
+	p.space = RF_SPACE_PAGE;
+	p.ends = 0;
+	if (rf_table_put_or_again(&c->fence->table, &p))
+		release_on(c->fence, c->card, e->maps, PAGE);
+}
+
+/* Of the room for two entries that was promised. */
+static bool room_for(struct rf_charge *c, unsigned shared)
+{
+	unsigned have = c->paged, want = shared;
+
+	for (; have < want && rf_table_room(&c->fence->table); have++)
+		;
+	for (unsigned i = have < want ? c->paged : want; i < have; i++)
+		rf_table_waive(&c->fence->table);
+	return have >= want;
+}
+
+static CUresult keep(struct rf_charge *c, struct rf_entry *e)
+{
+	unsigned shared = shared_pages(e);
+
+	if (fit(c, e->maps, e->bytes + shared * PAGE) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!room_for(c, shared))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	rf_charge_enter(c->fence, e);
+	if (e->ends & END_FIRST)
+		join_page(c, e, first_page(e));
+	if (e->ends & END_LAST)
+		join_page(c, e, last_page(e));
+	if (c->paged)
+		page_is_settled(c->fence);
+	return CUDA_SUCCESS;
+}
+
+CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, const CUdeviceptr *ptr,
+		      uint64_t bytes)
+{
+	struct rf_entry e = { .owner = c->owner,
 			      .refs = 1,
 			      .maps = cards,
 			      .space = RF_SPACE_POINTER,
-			      .card = (uint8_t)c->card,
-			      .small = c->small };
-	struct rf_entry page = e;
+			      .card = (uint8_t)c->card };
 
-	rf_table_put(&c->fence->table, &e);
-	if (!c->small)
-		return;
-	page.key = name_of(ptr, c->owner);
-	page.bytes = c->bytes;
-	page.space = RF_SPACE_PAGE;
-	page.small = false;
-	if (rf_table_put_or_again(&c->fence->table, &page)) {
-		release_on(c, cards);
-		rf_release(c->fence, c->card, c->bytes);
+	if (r == CUDA_SUCCESS) {
+		lay(&e, *ptr, bytes);
+		r = keep(c, &e);
+		if (r == CUDA_SUCCESS)
+			return r;
+		RF_REAL(cuMemFree_v2)(e.key);
 	}
-	page_is_settled(c->fence);
+	return rf_plain_undo(c, cards, r);
 }
 
-CUresult rf_plain_settle(struct rf_charge *c, uint64_t bytes)
+static void leave(struct rf_fence *f, uint64_t page, uint64_t owner)
 {
-	if (c->small && is_small(bytes))
-		return CUDA_SUCCESS;
-	if (c->small) {
-		rf_table_waive(&c->fence->table);
-		page_is_settled(c->fence);
-		c->small = false;
-	}
-	return rf_charge_settle(c, is_small(bytes) ? PAGE : rf_footprint(bytes));
-}
-
-void rf_page_left(struct rf_fence *f, const struct rf_entry *small)
-{
-	struct rf_entry page;
+	struct rf_entry gone;
 	struct rf_entry *e;
 	bool last;
 
 	rf_table_lock(&f->table);
-	e = rf_table_find(&f->table, RF_SPACE_PAGE, name_of(small->key, small->owner));
+	e = rf_table_find(&f->table, RF_SPACE_PAGE, name_of(page, owner));
 	last = e && --e->refs == 0;
 	if (last)
-		rf_table_take_found(&f->table, e, &page);
+		rf_table_take_found(&f->table, e, &gone);
 	rf_table_unlock(&f->table);
 	if (last)
-		rf_charge_drop(f, &page, CUDA_SUCCESS);
+		rf_charge_drop(f, &gone, CUDA_SUCCESS);
 }
 
-/* With the table's lock. A page of its own is charged for what is lent: whoever opens it keeps all of the page. */
-bool rf_page_lend(struct rf_fence *f, struct rf_entry *small)
+void rf_pages_leave(struct rf_fence *f, const struct rf_entry *e)
 {
-	if (small->bytes == 0 && rf_reserve(f, small->card, PAGE) != CUDA_SUCCESS)
+	if (e->ends & END_FIRST)
+		leave(f, first_page(e), e->owner);
+	if (e->ends & END_LAST)
+		leave(f, last_page(e), e->owner);
+}
+
+/* Whoever opens it keeps all of them. */
+bool rf_pages_own(struct rf_fence *f, struct rf_entry *e, struct rf_entry *ret_was)
+{
+	uint64_t more = shared_pages(e) * PAGE;
+
+	*ret_was = *e;
+	if (more > 0 && rf_reserve(f, e->card, more) != CUDA_SUCCESS)
 		return false;
-	small->bytes = PAGE;
+	e->bytes += more;
+	e->ends = 0;
 	return true;
 }

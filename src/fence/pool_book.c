@@ -407,20 +407,12 @@ static bool through(struct rf_fence *f)
 	return all;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
 void rf_pool_retire(struct rf_fence *f)
 {
-	int64_t end = now_ns() + RETIRE_NS;
+	int64_t end = rf_clock_ns() + RETIRE_NS;
 
 	/* To ask a stream that is capturing would spoil the capture. */
-	while (!rf_capturing() && !through(f) && now_ns() < end)
+	while (!rf_capturing() && !through(f) && rf_clock_ns() < end)
 		sched_yield();
 }
 

@@ -103,7 +103,17 @@ void rf_table_waive(struct rf_table *t)
 	rf_table_unlock(t);
 }
 
-void rf_table_put(struct rf_table *t, const struct rf_entry *e)
+size_t rf_table_in_the_making(struct rf_table *t)
+{
+	size_t n;
+
+	rf_table_lock(t);
+	n = t->promised;
+	rf_table_unlock(t);
+	return n;
+}
+
+bool rf_table_replace(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old)
 {
 	struct rf_entry *old;
 
@@ -111,11 +121,20 @@ void rf_table_put(struct rf_table *t, const struct rf_entry *e)
 	t->promised--;
 	old = rf_table_find(t, e->space, e->key);
 	if (old) {
+		*ret_old = *old;
 		*old = *e;
 	} else {
 		add(t, e);
 	}
 	rf_table_unlock(t);
+	return old != NULL;
+}
+
+void rf_table_put(struct rf_table *t, const struct rf_entry *e)
+{
+	struct rf_entry old;
+
+	rf_table_replace(t, e, &old);
 }
 
 bool rf_table_put_over(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old)

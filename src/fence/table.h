@@ -23,19 +23,20 @@ enum rf_space {
 	RF_SPACE_MODULE,
 	RF_SPACE_EXEC, /* executable graphs with allocation nodes */
 	RF_SPACE_GREEN, /* green contexts; the owner is the primary one */
-	RF_SPACE_PAGE, /* pages that small allocations share; refs: how many */
+	RF_SPACE_PAGE, /* pages that plain allocations share; refs: how many */
 };
 
 struct rf_entry {
 	uint64_t key;
-	uint64_t bytes; /* charged; of a mapping: its length */
+	uint64_t bytes; /* charged; of a mapping: its length; of a heap (heap.c): what it takes beside others */
 	uint64_t owner; /* context, or the handle a mapping, the import a buffer is of */
 	uint32_t refs;	/* handles: creates and retains not yet released */
-	uint32_t maps;	/* handles: live mappings; managed pointers and pages: a bit per further card charged */
+	uint32_t maps;	/* handles: live mappings; managed pointers and pages: a bit per further card charged;
+			 * of a heap: pages that it takes at most */
 	uint8_t space;
 	uint8_t card;
 	bool borrowed; /* the loan is another process's */
-	bool small; /* a pointer into a page, which is charged for it */
+	uint8_t ends; /* of a pointer: which lie in shared pages (page.c) */
 	uint16_t loan; /* of the ledger, + 1; 0: not shared inside the fence */
 };
 
@@ -54,8 +55,12 @@ struct rf_table {
  * success is followed by exactly one rf_table_put or rf_table_waive. */
 bool rf_table_room(struct rf_table *t);
 void rf_table_waive(struct rf_table *t);
+/* For how many things that is so: they are about to come, or on their way out. */
+size_t rf_table_in_the_making(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
+/* The same, and hands out what was replaced: then true. */
+bool rf_table_replace(struct rf_table *t, const struct rf_entry *e, struct rf_entry *ret_old);
 /* For a handle that the driver has just given out. If something older has its name still, whoever let go of that last is
  * about to say so: its counts are added to the new one's, with its bytes if anything still maps it and both are on one card; it is handed out, and
  * true comes back. */

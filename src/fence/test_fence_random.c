@@ -461,6 +461,24 @@ static void a_page_is_charged_until_the_last_in_it_is_freed(void **state)
 		assert_in_range(lost_by("holes", sizes[i], 0), CAP - 4 * MIB, CAP);
 }
 
+static void sizes_of_all_kinds_are_charged_what_they_take_together(void **state)
+{
+	for (uint64_t i = 0; i < 3; i++)
+		assert_in_range(lost_by("mix", stage.seed + i, 0), CAP - 4 * MIB, CAP);
+}
+
+static void pages_that_arrays_leave_holes_in_are_charged(void **state)
+{
+	for (uint64_t i = 0; i < 3; i++)
+		assert_in_range(lost_by("arrays", stage.seed + i, 0), CAP - 4 * MIB, CAP);
+}
+
+static void pages_that_modules_leave_holes_in_are_charged(void **state)
+{
+	for (uint64_t i = 0; i < 3; i++)
+		assert_in_range(lost_by("modules", stage.seed + i, 0), CAP - 4 * MIB, CAP);
+}
+
 static void buffers_of_external_memory_that_is_gone_are_charged(void **state)
 {
 	assert_true(lost_by("buffers", 0, 0) > CAP / 4);
@@ -512,6 +530,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_lent_inside_the_fence_counts_once),
 		cmocka_unit_test(a_page_is_charged_until_the_last_in_it_is_freed),
+		cmocka_unit_test(sizes_of_all_kinds_are_charged_what_they_take_together),
+		cmocka_unit_test(pages_that_arrays_leave_holes_in_are_charged),
+		cmocka_unit_test(pages_that_modules_leave_holes_in_are_charged),
 		cmocka_unit_test(buffers_of_external_memory_that_is_gone_are_charged),
 		cmocka_unit_test(what_is_mapped_while_its_handle_is_released_is_charged),
 		cmocka_unit_test(a_pool_that_is_destroyed_while_it_is_used_is_charged_for_what_it_keeps),

@@ -42,6 +42,8 @@ static unsigned refused_calls;
 static bool unexported;
 static bool ready;
 
+#define FAKE_PAGE ((size_t)2 << 20)
+
 static struct shared *shared(void)
 {
 	static struct shared *map, none;
@@ -109,10 +111,12 @@ static CUresult failing(void)
 	return __atomic_exchange_n(&fail_next, 0, __ATOMIC_SEQ_CST);
 }
 
+/* Its address is what the program gets: what takes pages of a card starts with one. */
 static struct thing *make(uint64_t bytes, int dev)
 {
-	struct thing *t = calloc(1, sizeof(*t));
+	struct thing *t = aligned_alloc(bytes > FAKE_PAGE / 2 ? FAKE_PAGE : 64, 128);
 
+	_Static_assert(sizeof(*t) <= 128, "in what is allocated");
 	*t = (struct thing){ .next = things, .bytes = bytes, .dev = dev, .refs = 1 };
 	things = t;
 	if (bytes)

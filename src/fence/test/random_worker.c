@@ -127,10 +127,10 @@ static bool got(CUresult r, const char *what)
 	return r == CUDA_SUCCESS;
 }
 
-/* Small ones share pages; of modules the fence counts a part of one. */
-static uint64_t some_bytes(struct worker *w, enum kind kind)
+/* Small ones share pages. */
+static uint64_t some_bytes(struct worker *w)
 {
-	if (kind != MODULE && dice(w, 3) == 0)
+	if (dice(w, 3) == 0)
 		return 1 + dice(w, 1 << dice(w, 21));
 	return MIB + 1 + dice(w, (1 << dice(w, 7)) * MIB);
 }
@@ -345,7 +345,7 @@ static bool take(struct worker *w, struct thing *t)
 {
 	size_t pitch;
 
-	t->bytes = some_bytes(w, t->kind);
+	t->bytes = some_bytes(w);
 	switch (t->kind) {
 	case PLAIN:
 		return take_plain(w, t);
@@ -567,6 +567,72 @@ static void leave_holes(uint64_t bytes)
 	stand();
 }
 
+/* Plain allocations of all sizes come and go at random. Then all is taken that can be had beside them. */
+static void mix_sizes(struct worker *w)
+{
+	static CUdeviceptr all[2048];
+	CUdeviceptr page;
+
+	while (now_ns() < end_ns) {
+		CUdeviceptr *p = &all[dice(w, 2048)];
+
+		if (*p)
+			must(CU(cuMemFree_v2)(*p), "free one of many");
+		if (!got(CU(cuMemAlloc_v2)(p, 1 + dice(w, (uint64_t)1 << dice(w, 24))), "one of many"))
+			*p = 0;
+	}
+	while (got(CU(cuMemAlloc_v2)(&page, 2 * MIB), "a page"))
+		;
+	stand();
+}
+
+/* Arrays, or modules, that come and go at random. Most are ended then, and all is taken that can be had beside the rest. */
+struct piece {
+	CUarray array;
+	CUmodule module;
+};
+
+static bool make_piece(struct worker *w, bool module, struct piece *p)
+{
+	/* As many bytes in tiles as row by row. */
+	CUDA_ARRAY_DESCRIPTOR d = { 16 * (1 + dice(w, 87)), 128, CU_AD_FORMAT_FLOAT, 1 };
+	char text[128];
+
+	snprintf(text, sizeof(text), ".version 6.0\n.visible .global .align 4 .b8 some[%zu];\n", d.Width * 512);
+	return module ? got(CU(cuModuleLoadData)(&p->module, text), "a module")
+		      : got(CU(cuArrayCreate_v2)(&p->array, &d), "an array");
+}
+
+static void end_piece(struct piece *p)
+{
+	if (p->array)
+		must(CU(cuArrayDestroy)(p->array), "end an array");
+	if (p->module)
+		must(CU(cuModuleUnload)(p->module), "end a module");
+	*p = (struct piece){ 0 };
+}
+
+static void leave_pieces(struct worker *w, bool modules)
+{
+	enum { MOST = 4096 };
+	static struct piece all[MOST];
+	CUdeviceptr page;
+
+	while (now_ns() < end_ns) {
+		struct piece *p = &all[dice(w, MOST)];
+
+		end_piece(p);
+		if (dice(w, 4) && !make_piece(w, modules, p))
+			*p = (struct piece){ 0 };
+	}
+	for (int i = 0; i < MOST; i++)
+		if (dice(w, 16))
+			end_piece(&all[i]);
+	while (got(CU(cuMemAlloc_v2)(&page, 2 * MIB), "a page"))
+		;
+	stand();
+}
+
 /* Buffers of external memory that is destroyed at once: its name is free then, its memory is not. */
 static void keep_buffers(void)
 {
@@ -707,8 +773,8 @@ static void allocate_from_what_goes(struct worker *w, CUcontext ctx)
 
 int main(int argc, char **argv)
 {
-	struct worker w = { 0 };
 	uint64_t seed = argc > 5 ? strtoull(argv[1], NULL, 10) : 0;
+	struct worker w = { .seed = seed };
 	CUcontext ctx;
 	CUresult r;
 
@@ -736,6 +802,10 @@ int main(int argc, char **argv)
 		borrow();
 	else if (strcmp(argv[4], "holes") == 0)
 		leave_holes(seed);
+	else if (strcmp(argv[4], "mix") == 0)
+		mix_sizes(&w);
+	else if (strcmp(argv[4], "arrays") == 0 || strcmp(argv[4], "modules") == 0)
+		leave_pieces(&w, strcmp(argv[4], "modules") == 0);
 	else if (strcmp(argv[4], "buffers") == 0)
 		keep_buffers();
 	else if (strcmp(argv[4], "map") == 0)
