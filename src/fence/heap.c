@@ -148,10 +148,10 @@ static bool is_believed(const struct rf_making *m, const uint64_t seen[ROUNDS], 
 static CUresult make_measured(struct rf_fence *f, unsigned card, const struct rf_making *m,
 			      uint64_t *ret_took)
 {
-	unsigned rounds = m->once ? 1 : ROUNDS;
+	unsigned rounds = m->once ? 1 : ROUNDS, i;
 	uint64_t seen[ROUNDS];
 
-	for (unsigned i = 0; i < rounds; i++) {
+	for (i = 0; i < rounds; i++) {
 		struct rf_gauge before = rf_gauge_look(f, card), now;
 		bool alone = is_alone(f);
 		CUresult r = m->make(m->call);
@@ -163,12 +163,12 @@ static CUresult make_measured(struct rf_fence *f, unsigned card, const struct rf
 		*ret_took = seen[i] = rf_gauge_taken(&before, &now);
 		if (is_believed(m, seen, i, alone))
 			return CUDA_SUCCESS;
-		if (i + 1 < rounds)
-			m->unmake(*(const uint64_t *)m->key);
+		if (i + 1 == rounds || m->unmake(*(const uint64_t *)m->key) != CUDA_SUCCESS)
+			break;
 	}
 	if (m->told)
 		*ret_took = rf_whole_pages(m->bytes);
-	else if (rounds == ROUNDS)
+	else if (i + 1 == ROUNDS)
 		*ret_took = middle(seen);
 	return CUDA_SUCCESS;
 }
