@@ -163,6 +163,19 @@ static CUresult take_module(struct piece *p)
 	return r == CUDA_SUCCESS ? cu.cuModuleGetGlobal_v2(&where, &bytes, p->module, "some") : r;
 }
 
+/* Ten, each larger than half a page. */
+static CUresult take_ten(struct piece *p)
+{
+	char text[1024];
+	int n = snprintf(text, sizeof(text), ".version 6.0\n.target sm_50\n.address_size 64\n");
+
+	for (int i = 0; i < 10; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ".visible .global .align 16 .b8 some%d[%u];\n", i,
+			      1100u << 10);
+	p->asked = 10 * (1100 << 10);
+	return cu.cuModuleLoadData(&p->module, text);
+}
+
 static const struct kind {
 	const char *name;
 	CUresult (*take)(struct piece *p);
@@ -177,6 +190,7 @@ static const struct kind {
 	{ "arrays up to 16 MiB", take_large_array, MOST / 4 },
 	{ "cuMemAlloc and arrays up to 1 MiB", take_plain_or_array, MOST },
 	{ "module variables up to 512 KiB", take_module, MODULES },
+	{ "ten module variables of 1.1 MiB", take_ten, 20 },
 };
 
 static struct piece pieces[MOST];

@@ -171,8 +171,8 @@ CUresult rf_charge_begin(struct rf_charge *c, uint64_t bytes)
 
 CUresult rf_charge_undo(struct rf_charge *c, CUresult r)
 {
-	rf_table_waive(&c->fence->table);
 	rf_release(c->fence, c->card, c->bytes);
+	rf_table_waive(&c->fence->table);
 	return r;
 }
 
@@ -286,8 +286,8 @@ CUresult rf_charge_drop(struct rf_fence *f, const struct rf_entry *e, CUresult r
 		rf_table_put(&f->table, &rest);
 		return r;
 	}
-	rf_table_waive(&f->table);
 	is_gone(f, e);
+	rf_table_waive(&f->table);
 	return r;
 }
 

@@ -16,6 +16,7 @@ static bool enter(struct rf_fence *f)
 {
 	if (inside)
 		return false;
+	rf_table_move(&f->table);
 	pthread_mutex_lock(&f->context_lock);
 	inside = true;
 	return true;
@@ -25,6 +26,7 @@ static void leave(struct rf_fence *f)
 {
 	inside = false;
 	pthread_mutex_unlock(&f->context_lock);
+	rf_table_waive(&f->table);
 }
 
 /* --- which there are; all under the lock --- */
@@ -64,6 +66,7 @@ static void forget(struct rf_fence *f, CUcontext ctx)
 {
 	rf_table_forget(&f->table, (uintptr_t)ctx, gone, f);
 	rf_module_context_gone(f, ctx);
+	rf_heap_context_gone(f, ctx);
 	rf_share_capture_context_gone(ctx);
 	for (struct rf_context **p = &f->contexts; *p; p = &(*p)->next) {
 		struct rf_context *c = *p;

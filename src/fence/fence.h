@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
+#include "fence/clock.h"
 #include "fence/cuda_more.h"
 #include "fence/ledger.h"
 #include "fence/protocol.h"
@@ -205,12 +205,18 @@ struct rf_library {
 	bool plain; /* bytes is what its image says */
 };
 
-/* Arrays, or modules, of this process on a card; see heap.c. */
-enum rf_heap_kind { RF_HEAP_ARRAYS, RF_HEAP_MODULES, RF_HEAPS };
+/* Arrays, or modules, of a context; see heap.c. */
+enum rf_heap_kind { RF_HEAP_ARRAYS, RF_HEAP_MODULES };
 struct rf_heap {
-	uint64_t side_by_side; /* what they take at least, */
-	uint64_t apart;	       /* and at most */
-	uint64_t seen;	       /* what the card was seen to lose and not to get back */
+	struct rf_heap *next;
+	uint64_t ctx;
+	uint8_t card;
+	uint8_t kind;
+	uint64_t whole; /* pages that pieces have to themselves, in bytes */
+	uint64_t rest;	/* what lies beside others */
+	uint64_t bulky; /* pieces that leave no room for another such in a page */
+	uint64_t apart; /* what all take at most */
+	uint64_t seen;	/* what the card was seen to lose and not to get back */
 	uint64_t charged;
 };
 
@@ -278,7 +284,7 @@ struct rf_fence {
 	struct rf_binding *bindings;
 	pthread_mutex_t gauge_lock; /* held while memory taken by a call is measured */
 	pthread_mutex_t heap_lock;  /* comes after the table's */
-	struct rf_heap heap[RF_FENCE_CARDS][RF_HEAPS];
+	struct rf_heap *heaps;
 	pthread_mutex_t library_lock;
 	struct rf_library *libraries;
 	struct rf_pace pace[RF_FENCE_CARDS]; /* guarded by pace_lock, as what follows */
@@ -363,14 +369,6 @@ struct rf_way {
 
 /* --- charge.c: reservations --- */
 
-static inline int64_t rf_clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
 /* What a call reserved before it went to the driver. */
 struct rf_charge {
 	struct rf_fence *fence;
@@ -428,12 +426,11 @@ bool rf_charge_take_last(struct rf_fence *f, enum rf_space space, uint64_t key,
 
 /* --- page.c: plain allocations, and the pages that they share --- */
 
-/* Around the driver's call for bytes: reserves; then gives that back, or enters what was made at *ptr and is as large as
+/* Around the driver's call for bytes: reserves; then gives that back, or enters what was made at ptr and is as large as
  * bytes now says, as the driver's answer r says. What does not fit after all is freed. cards: on which further cards
  * c->bytes are reserved. */
 CUresult rf_plain_begin(struct rf_charge *c, uint64_t bytes);
-CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, const CUdeviceptr *ptr,
-		      uint64_t bytes);
+CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, CUdeviceptr ptr, uint64_t bytes);
 /* The driver was not asked, or said no. */
 CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r);
 /* What e lies in is not kept by it any more. */
@@ -449,6 +446,7 @@ struct rf_gauge {
 	uint64_t free;
 	uint64_t held;
 };
+/* Of the current context's card, which is that. */
 struct rf_gauge rf_gauge_look(struct rf_fence *f, unsigned card);
 /* Taken from the card in between, other than by what was booked in between. */
 uint64_t rf_gauge_taken(const struct rf_gauge *before, const struct rf_gauge *now);
@@ -458,37 +456,44 @@ void rf_gauge_unlock(struct rf_fence *f);
 
 /* What something in a heap counts for. */
 struct rf_heap_part {
+	uint64_t ctx;
 	unsigned card;
 	enum rf_heap_kind kind;
 	uint64_t bytes; /* side by side with others */
 	uint64_t apart; /* alone in its pages */
 };
+/* There is, or was made, a place for the context's. */
+bool rf_heap_room(struct rf_fence *f, const struct rf_heap_part *p);
+/* What a piece takes at most of which only is known what it was seen to take. */
+uint64_t rf_heap_most(uint64_t took);
 /* It was made, and the card was seen to lose took; if nobody looked, at least what it takes side by side with the others. Gives
- * back what is not needed of what was reserved: p->apart or more. */
+ * back what is not needed of what was reserved: took, and the whole pages of its bytes, or more. */
 #define RF_HEAP_UNSEEN UINT64_MAX
 void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved);
 /* It is gone, and the card was seen to get back gave; 0 if nobody looked. */
 void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave);
 /* The same for an entry taken from the table. */
 void rf_heap_gone(struct rf_fence *f, const struct rf_entry *e);
+/* The context is gone, and all that was in it. */
+void rf_heap_context_gone(struct rf_fence *f, CUcontext ctx);
 
 /* How to make an array or a module. */
 struct rf_making {
-	CUresult (*make)(const void *call);
+	CUresult (*make)(const void *call, uint64_t *ret_key);
 	const void *call;
-	const void *key; /* where the driver puts its name */
 	CUresult (*unmake)(uint64_t key);
 	enum rf_space space;
 	uint64_t bytes; /* what it takes; */
 	bool told;	/* and no more than that in whole pages */
-	bool once;	/* not to be made again to measure it once more */
+	bool once;	/* not told, and not to be made again to measure it once more */
 };
-CUresult rf_heap_make(const struct rf_making *m);
+CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key);
 /* Ends it: what is not known of the space, without the books. */
 CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key));
-/* What the card was seen to get back when the driver, which said *ret, was asked to end it. */
-uint64_t rf_heap_gave(struct rf_fence *f, unsigned card, CUresult (*unmake)(uint64_t key), uint64_t key,
-		      CUresult *ret);
+/* What the card was seen to get back when the driver, which said *ret, was asked to end what p is of. promised: so much
+ * room in the table is the caller's. */
+uint64_t rf_heap_gave(struct rf_fence *f, const struct rf_heap_part *p, size_t promised,
+		      CUresult (*unmake)(uint64_t key), uint64_t key, CUresult *ret);
 
 /* --- vmm.c --- */
 /* What memory a descriptor stands for, if it is a handle's: its card and size; size 0: it is not. */

@@ -1,10 +1,11 @@
 /* Memory whose address nobody tells: arrays, and what modules take. The driver packs such pieces side by side into pages of
- * 2 MiB, apart from plain allocations, and a page stays on the card until the last of them is gone. So the card's free
- * memory is looked at before and after each call that makes or ends one. What a heap is charged is never less than its
- * pieces take side by side, and never more than they would take with pages of their own: so much a neighbour that
- * allocates or frees in just that moment can spoil. */
+ * 2 MiB, apart from plain allocations and from those of other contexts, and a page stays on the card until the last of them
+ * is gone. So the card's free memory is looked at before and after each call that makes or ends one, while nothing else of
+ * this process comes or goes. What a heap is charged is never less than its pieces take if they are packed as well as they
+ * can be, and never more than they would take with pages of their own: so much a neighbour that allocates or frees in just
+ * that moment can spoil. */
 #include <errno.h>
-#include <time.h>
+#include <stdlib.h>
 
 #include "fence/fence.h"
 #include "fence/pool.h"
@@ -12,13 +13,18 @@
 #define ROUNDS 3
 #define LARGE ((uint64_t)32 << 20)
 #define NEAR ((uint64_t)2 << 20)
-#define PATIENCE_NS 10000000   /* for the others' calls, */
+#define PATIENCE_NS 10000000	    /* for the others' calls, */
 #define LONG_PATIENCE_NS 1000000000 /* where what is taken is known by looking only */
 #define A_WHILE_NS 50000
 
 /* --- what the card has free --- */
 
-struct rf_gauge rf_gauge_look(struct rf_fence *f, unsigned card)
+static uint64_t held(struct rf_fence *f, unsigned card)
+{
+	return __atomic_load_n(&f->held[card], __ATOMIC_RELAXED);
+}
+
+static uint64_t free_now(void)
 {
 	size_t free = 0, total = 0;
 	int mode = rf_pool_relax();
@@ -26,8 +32,12 @@ struct rf_gauge rf_gauge_look(struct rf_fence *f, unsigned card)
 	if (RF_REAL(cuMemGetInfo_v2)(&free, &total) != CUDA_SUCCESS)
 		free = 0;
 	rf_pool_restore(mode);
-	return (struct rf_gauge){ .free = free,
-				  .held = __atomic_load_n(&f->held[card], __ATOMIC_RELAXED) };
+	return free;
+}
+
+struct rf_gauge rf_gauge_look(struct rf_fence *f, unsigned card)
+{
+	return (struct rf_gauge){ .free = free_now(), .held = held(f, card) };
 }
 
 uint64_t rf_gauge_taken(const struct rf_gauge *before, const struct rf_gauge *now)
@@ -37,22 +47,18 @@ uint64_t rf_gauge_taken(const struct rf_gauge *before, const struct rf_gauge *no
 	return lost > 0 ? (uint64_t)lost : 0;
 }
 
-/* Nobody else of this process allocates or frees just now what is in the table. */
-static bool is_alone(struct rf_fence *f)
-{
-	return rf_table_in_the_making(&f->table) <= 1;
-}
-
 /* Not for ever: whoever has it may wait for work that waits for this thread. */
 static bool gauge_lock(struct rf_fence *f, int64_t patience_ns)
 {
 	int64_t end = rf_clock_ns() + patience_ns;
-	int saved = errno;
+	int saved = errno, cancel;
 
 	while (pthread_mutex_trylock(&f->gauge_lock) != 0) {
 		if (rf_clock_ns() > end)
 			return false;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		nanosleep(&(struct timespec){ .tv_nsec = A_WHILE_NS }, NULL);
+		pthread_setcancelstate(cancel, NULL);
 		errno = saved;
 	}
 	return true;
@@ -68,6 +74,44 @@ void rf_gauge_unlock(struct rf_fence *f)
 	pthread_mutex_unlock(&f->gauge_lock);
 }
 
+/* --- a call while nothing else comes or goes --- */
+
+struct still {
+	struct rf_fence *fence;
+	unsigned card;
+	size_t promised; /* the caller's own */
+	bool brief;	 /* so that others may be asked to wait for it */
+	bool begun, good;
+	struct rf_gauge before, after;
+};
+
+static void still_begin(struct still *s)
+{
+	s->begun = !s->brief || gauge_lock(s->fence, PATIENCE_NS);
+	if (!s->begun)
+		return;
+	s->good = s->brief ? rf_table_still(&s->fence->table, s->promised)
+			   : rf_table_is_still(&s->fence->table, s->promised);
+	s->before.held = held(s->fence, s->card);
+	s->before.free = free_now();
+}
+
+/* False: it was not still, or nobody knows. */
+static bool still_end(struct still *s)
+{
+	if (!s->begun)
+		return false;
+	s->after.free = free_now();
+	if (!rf_table_is_still(&s->fence->table, s->promised))
+		s->good = false;
+	if (s->brief) {
+		s->good = rf_table_go_on(&s->fence->table) && s->good;
+		rf_gauge_unlock(s->fence);
+	}
+	s->after.held = held(s->fence, s->card);
+	return s->good && s->after.held == s->before.held && s->before.free != 0 && s->after.free != 0;
+}
+
 /* --- the books --- */
 
 static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
@@ -76,45 +120,117 @@ static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
 }
 
 /* With the lock. */
+static struct rf_heap *find(struct rf_fence *f, const struct rf_heap_part *p)
+{
+	struct rf_heap *h = f->heaps;
+
+	while (h && (h->ctx != p->ctx || h->card != p->card || h->kind != p->kind))
+		h = h->next;
+	return h;
+}
+
+bool rf_heap_room(struct rf_fence *f, const struct rf_heap_part *p)
+{
+	struct rf_heap *h;
+
+	pthread_mutex_lock(&f->heap_lock);
+	h = find(f, p);
+	if (!h && (h = malloc(sizeof(*h)))) {
+		*h = (struct rf_heap){ .next = f->heaps,
+				       .ctx = p->ctx,
+				       .card = (uint8_t)p->card,
+				       .kind = (uint8_t)p->kind };
+		f->heaps = h;
+	}
+	pthread_mutex_unlock(&f->heap_lock);
+	return h != NULL;
+}
+
+/* An array that is larger than a page starts with one, and no array crosses the border of two: of those whose rest is more
+ * than half of a page there is one in each. A module may be many small pieces. */
+static void count(struct rf_heap *h, const struct rf_heap_part *p, int64_t sign)
+{
+	uint64_t whole = p->kind == RF_HEAP_ARRAYS ? p->bytes / RF_PAGE * RF_PAGE : 0, rest = p->bytes - whole;
+
+	h->whole += whole * (uint64_t)sign;
+	h->rest += rest * (uint64_t)sign;
+	h->bulky += p->kind == RF_HEAP_ARRAYS && rest > RF_PAGE / 2 ? (uint64_t)sign : 0;
+	h->apart += p->apart * (uint64_t)sign;
+}
+
+static uint64_t at_least(const struct rf_heap *h)
+{
+	uint64_t pages = rf_whole_pages(h->rest), bulky = h->bulky * RF_PAGE;
+
+	return h->whole + (pages > bulky ? pages : bulky);
+}
+
 static void recount(struct rf_heap *h, uint64_t seen)
 {
 	h->seen = seen < h->apart ? seen : h->apart;
-	h->charged = clamp(seen, rf_whole_pages(h->side_by_side), h->apart);
+	h->charged = clamp(seen, at_least(h), h->apart);
 }
 
 void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved)
 {
-	struct rf_heap *h = &f->heap[p->card][p->kind];
-	uint64_t before, after;
+	uint64_t before = 0, after = 0;
+	struct rf_heap *h;
 
 	pthread_mutex_lock(&f->heap_lock);
-	before = h->charged;
-	h->side_by_side += p->bytes;
-	h->apart += p->apart;
-	if (took == RF_HEAP_UNSEEN)
-		recount(h, clamp(h->seen, rf_whole_pages(h->side_by_side), UINT64_MAX));
-	else
-		recount(h, h->seen + took);
-	after = h->charged;
+	h = find(f, p);
+	if (h) { /* else its context is gone meanwhile */
+		before = h->charged;
+		count(h, p, 1);
+		recount(h, took == RF_HEAP_UNSEEN ? clamp(h->seen, at_least(h), UINT64_MAX) : h->seen + took);
+		after = h->charged;
+	}
 	pthread_mutex_unlock(&f->heap_lock);
 	rf_release(f, p->card, reserved - (after - before));
 }
 
+/* Pages that an array had to itself are gone with it, whoever looked. */
 void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave)
 {
-	struct rf_heap *h = &f->heap[p->card][p->kind];
-	uint64_t before, after;
+	uint64_t own = p->kind == RF_HEAP_ARRAYS ? p->bytes / RF_PAGE * RF_PAGE : 0, less = 0;
+	struct rf_heap *h;
 
-	if (gave > p->apart)
-		gave = p->apart;
+	gave = clamp(gave, own, p->apart);
 	pthread_mutex_lock(&f->heap_lock);
-	before = h->charged;
-	h->side_by_side -= p->bytes;
-	h->apart -= p->apart;
-	recount(h, h->seen > gave ? h->seen - gave : 0);
-	after = h->charged;
+	h = find(f, p);
+	if (h) {
+		less = h->charged;
+		count(h, p, -1);
+		recount(h, h->seen > gave ? h->seen - gave : 0);
+		less -= h->charged;
+	}
 	pthread_mutex_unlock(&f->heap_lock);
-	rf_release(f, p->card, before - after);
+	rf_release(f, p->card, less);
+}
+
+void rf_heap_context_gone(struct rf_fence *f, CUcontext ctx)
+{
+	struct rf_heap *gone = NULL;
+
+	pthread_mutex_lock(&f->heap_lock);
+	for (struct rf_heap **p = &f->heaps; *p;) {
+		struct rf_heap *h = *p;
+
+		if (h->ctx != (uintptr_t)ctx) {
+			p = &h->next;
+			continue;
+		}
+		*p = h->next;
+		h->next = gone;
+		gone = h;
+	}
+	pthread_mutex_unlock(&f->heap_lock);
+	while (gone) {
+		struct rf_heap *next = gone->next;
+
+		rf_release(f, gone->card, gone->charged);
+		free(gone);
+		gone = next;
+	}
 }
 
 static bool is_measured(const struct rf_fence *f, unsigned card)
@@ -123,6 +239,29 @@ static bool is_measured(const struct rf_fence *f, unsigned card)
 }
 
 /* --- making --- */
+
+/* It may have found room in others' pages, and keep them when those are gone. */
+uint64_t rf_heap_most(uint64_t took)
+{
+	return rf_whole_pages(took) + 2 * RF_PAGE;
+}
+
+static CUresult make_still(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_key,
+			   uint64_t *ret_took)
+{
+	struct still s = {
+		.fence = f, .card = card, .promised = 1, .brief = m->space != RF_SPACE_MODULE
+	};
+	uint64_t whole = rf_whole_pages(m->bytes);
+	CUresult r;
+
+	still_begin(&s);
+	r = m->make(m->call, ret_key);
+	*ret_took = still_end(&s) ? rf_gauge_taken(&s.before, &s.after) : whole;
+	if (*ret_took > whole)
+		*ret_took = whole;
+	return r;
+}
 
 static uint64_t middle(const uint64_t v[ROUNDS])
 {
@@ -136,54 +275,42 @@ static bool agree(uint64_t a, uint64_t b)
 	return (a > b ? a - b : b - a) <= NEAR;
 }
 
-/* Whether round i was disturbed by nobody, as far as can be seen. */
-static bool is_believed(const struct rf_making *m, const uint64_t seen[ROUNDS], unsigned i, bool alone)
+/* Where much was taken, perhaps by a neighbour, it is made again. */
+static CUresult make_rounds(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_key,
+			    uint64_t *ret_took)
 {
-	if (m->told)
-		return alone && seen[i] <= rf_whole_pages(m->bytes);
-	return seen[i] <= LARGE || (i > 0 && agree(seen[i], seen[i - 1]));
-}
-
-/* Where it was disturbed it is made again, if that is cheap and harmless. */
-static CUresult make_measured(struct rf_fence *f, unsigned card, const struct rf_making *m,
-			      uint64_t *ret_took)
-{
-	unsigned rounds = m->once ? 1 : ROUNDS, i;
 	uint64_t seen[ROUNDS];
 
-	for (i = 0; i < rounds; i++) {
+	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct rf_gauge before = rf_gauge_look(f, card), now;
-		bool alone = is_alone(f);
-		CUresult r = m->make(m->call);
+		CUresult r = m->make(m->call, ret_key);
 
 		if (r != CUDA_SUCCESS)
 			return r;
 		now = rf_gauge_look(f, card);
-		alone = alone && is_alone(f) && now.held == before.held;
 		*ret_took = seen[i] = rf_gauge_taken(&before, &now);
-		if (is_believed(m, seen, i, alone))
+		if (seen[i] <= LARGE || m->once || (i > 0 && agree(seen[i], seen[i - 1])))
 			return CUDA_SUCCESS;
-		if (i + 1 == rounds || m->unmake(*(const uint64_t *)m->key) != CUDA_SUCCESS)
-			break;
+		if (i + 1 < ROUNDS && m->unmake(*ret_key) != CUDA_SUCCESS)
+			return CUDA_SUCCESS;
 	}
-	if (m->told)
-		*ret_took = rf_whole_pages(m->bytes);
-	else if (i + 1 == ROUNDS)
-		*ret_took = middle(seen);
+	*ret_took = middle(seen);
 	return CUDA_SUCCESS;
 }
 
-static CUresult make(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_took)
+static CUresult make(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_key,
+		     uint64_t *ret_took)
 {
-	bool measured = is_measured(f, card), locked;
+	bool locked;
 	CUresult r;
 
 	*ret_took = 0;
-	if (!measured)
-		return m->make(m->call);
-	locked = gauge_lock(f, m->told ? PATIENCE_NS : LONG_PATIENCE_NS);
-	*ret_took = rf_whole_pages(m->bytes);
-	r = locked || !m->told ? make_measured(f, card, m, ret_took) : m->make(m->call);
+	if (!is_measured(f, card))
+		return m->make(m->call, ret_key);
+	if (m->told)
+		return make_still(f, card, m, ret_key, ret_took);
+	locked = rf_gauge_lock(f);
+	r = make_rounds(f, card, m, ret_key, ret_took);
 	if (locked)
 		rf_gauge_unlock(f);
 	return r;
@@ -191,40 +318,51 @@ static CUresult make(struct rf_fence *f, unsigned card, const struct rf_making *
 
 static struct rf_heap_part part_of(const struct rf_entry *e)
 {
-	return (struct rf_heap_part){ .card = e->card,
+	return (struct rf_heap_part){ .ctx = e->owner,
+				      .card = e->card,
 				      .kind = e->space == RF_SPACE_MODULE ? RF_HEAP_MODULES
 									  : RF_HEAP_ARRAYS,
 				      .bytes = e->bytes,
 				      .apart = e->maps * RF_PAGE };
 }
 
-CUresult rf_heap_make(const struct rf_making *m)
+/* What was made is entered, or ended if it does not fit. */
+static CUresult enter(struct rf_charge *c, const struct rf_making *m, uint64_t key, uint64_t took)
 {
-	struct rf_entry e = { .bytes = m->bytes, .refs = 1, .space = (uint8_t)m->space };
-	struct rf_heap_part part;
+	uint64_t apart = m->told ? c->bytes : rf_heap_most(took > c->bytes ? took : c->bytes);
+	struct rf_entry e = { .key = key,
+			      .bytes = m->bytes,
+			      .owner = c->owner,
+			      .refs = 1,
+			      .maps = (uint32_t)(apart / RF_PAGE),
+			      .space = (uint8_t)m->space,
+			      .card = (uint8_t)c->card };
+	struct rf_heap_part part = part_of(&e);
+	CUresult r = rf_heap_room(c->fence, &part) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (r == CUDA_SUCCESS && took > c->bytes) {
+		r = rf_reserve_or_squeeze(c->fence, c->card, took - c->bytes);
+		c->bytes = r == CUDA_SUCCESS ? took : c->bytes;
+	}
+	if (r != CUDA_SUCCESS) {
+		m->unmake(key);
+		return rf_charge_undo(c, r);
+	}
+	rf_heap_add(c->fence, &part, took, c->bytes);
+	rf_charge_enter(c->fence, &e);
+	return CUDA_SUCCESS;
+}
+
+CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key)
+{
 	struct rf_charge c;
 	uint64_t took = 0;
 	CUresult r = rf_charge_begin(&c, rf_whole_pages(m->bytes));
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = make(c.fence, c.card, m, &took);
-	if (r != CUDA_SUCCESS)
-		return rf_charge_undo(&c, r);
-	e.key = *(const uint64_t *)m->key;
-	if (took > c.bytes && rf_reserve_or_squeeze(c.fence, c.card, took - c.bytes) != CUDA_SUCCESS) {
-		m->unmake(e.key);
-		return rf_charge_undo(&c, CUDA_ERROR_OUT_OF_MEMORY);
-	}
-	if (took > c.bytes)
-		c.bytes = took;
-	e.maps = (uint32_t)(rf_whole_pages(c.bytes) / RF_PAGE);
-	e.card = (uint8_t)c.card;
-	e.owner = c.owner;
-	part = part_of(&e);
-	rf_heap_add(c.fence, &part, took, c.bytes);
-	rf_charge_enter(c.fence, &e);
-	return CUDA_SUCCESS;
+	r = make(c.fence, c.card, m, ret_key, &took);
+	return r == CUDA_SUCCESS ? enter(&c, m, *ret_key, took) : rf_charge_undo(&c, r);
 }
 
 /* --- ending --- */
@@ -236,23 +374,32 @@ void rf_heap_gone(struct rf_fence *f, const struct rf_entry *e)
 	rf_heap_leave(f, &part, 0);
 }
 
-uint64_t rf_heap_gave(struct rf_fence *f, unsigned card, CUresult (*unmake)(uint64_t key), uint64_t key,
-		      CUresult *ret)
+/* The card is asked in the context that the thing is of, which need not be the current one. */
+static bool enter_context(uint64_t ctx, bool *ret_pushed)
 {
-	bool locked = is_measured(f, card) && gauge_lock(f, PATIENCE_NS), alone;
-	struct rf_gauge before, now;
+	CUcontext now = NULL;
 
-	if (!locked) {
+	*ret_pushed = RF_REAL(cuCtxGetCurrent)(&now) == CUDA_SUCCESS && (uintptr_t)now != ctx;
+	return !*ret_pushed || RF_REAL(cuCtxPushCurrent_v2)((CUcontext)(uintptr_t)ctx) == CUDA_SUCCESS;
+}
+
+uint64_t rf_heap_gave(struct rf_fence *f, const struct rf_heap_part *p, size_t promised,
+		      CUresult (*unmake)(uint64_t key), uint64_t key, CUresult *ret)
+{
+	struct still s = { .fence = f, .card = p->card, .promised = promised, .brief = true };
+	bool pushed = false, good;
+	CUcontext popped;
+
+	if (!is_measured(f, p->card) || !enter_context(p->ctx, &pushed)) {
 		*ret = unmake(key);
 		return 0;
 	}
-	before = rf_gauge_look(f, card);
-	alone = is_alone(f);
+	still_begin(&s);
 	*ret = unmake(key);
-	now = rf_gauge_look(f, card);
-	alone = alone && is_alone(f) && now.held == before.held;
-	rf_gauge_unlock(f);
-	return alone && now.free > before.free ? now.free - before.free : 0;
+	good = still_end(&s);
+	if (pushed)
+		RF_REAL(cuCtxPopCurrent_v2)(&popped);
+	return good && s.after.free > s.before.free ? s.after.free - s.before.free : 0;
 }
 
 CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key))
@@ -267,13 +414,13 @@ CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint6
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!rf_table_take(&f->table, space, key, &e))
 		return unmake(key);
-	gave = rf_heap_gave(f, e.card, unmake, key, &r);
+	part = part_of(&e);
+	gave = rf_heap_gave(f, &part, 1, unmake, key, &r);
 	if (r != CUDA_SUCCESS) {
 		rf_table_put(&f->table, &e);
 		return r;
 	}
-	rf_table_waive(&f->table);
-	part = part_of(&e);
 	rf_heap_leave(f, &part, gave);
+	rf_table_waive(&f->table);
 	return r;
 }

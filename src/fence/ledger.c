@@ -201,21 +201,38 @@ struct stat_line {
 	uint32_t started;
 };
 
+/* A thread that is cancelled in here would take the ledger's lock with it. */
+static int hold_cancel(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static ssize_t read_start(const char *path, char *text, size_t room)
+{
+	int cancel = hold_cancel(), fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, room);
+
+	if (fd >= 0)
+		close(fd);
+	pthread_setcancelstate(cancel, NULL);
+	return n;
+}
+
 static bool read_stat(pid_t pid, struct stat_line *ret)
 {
 	unsigned long long started;
 	char path[32], text[1024];
 	const char *rest;
 	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	n = read_start(path, text, sizeof(text) - 1);
+	if (n < 0)
 		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
+	text[n] = '\0';
 	rest = strrchr(text, ')'); /* the program's name may hold anything */
 	if (!rest ||
 	    sscanf(rest + 1,
@@ -230,6 +247,7 @@ static bool read_stat(pid_t pid, struct stat_line *ret)
 static bool maps_ledger(const struct rf_ledger_place *p, pid_t pid)
 {
 	char path[32], text[512], file[64];
+	int cancel = hold_cancel();
 	bool found = false;
 	FILE *maps;
 
@@ -240,24 +258,13 @@ static bool maps_ledger(const struct rf_ledger_place *p, pid_t pid)
 		found = strstr(text, file) != NULL;
 	if (maps)
 		fclose(maps);
+	pthread_setcancelstate(cancel, NULL);
 	return found;
 }
 
 static pid_t sitter(const struct rf_ledger_place *p, unsigned seat)
 {
 	return seat == p->seat ? getpid() : rf_ledger_holder(p->fd, seat);
-}
-
-/* The process has taken another seat since. */
-static bool sits_elsewhere(const struct rf_ledger_place *p, unsigned seat)
-{
-	const struct rf_ledger_seat *all = p->ledger->seat, *s = &all[seat];
-
-	for (unsigned i = 0, top = top_of(p->ledger); i < top; i++) {
-		if (i != seat && all[i].pid == s->pid && all[i].started == s->started && sitter(p, i) != 0)
-			return true;
-	}
-	return false;
 }
 
 /* Whether a process whose lock is gone still has what it had. It ends thread by thread, and that is gone when the last has
@@ -273,7 +280,7 @@ static bool is_there(const struct rf_ledger_place *p, unsigned seat)
 		return line.threads > 1;
 	if (line.flags & PF_EXITING)
 		return true;
-	return (pid_t)s->pid != getpid() && maps_ledger(p, (pid_t)s->pid) && !sits_elsewhere(p, seat);
+	return (pid_t)s->pid != getpid() && maps_ledger(p, (pid_t)s->pid);
 }
 
 /* Clears seats whose process is gone. Under the lock. */
@@ -322,6 +329,18 @@ static bool find_seat(struct rf_ledger_place *p, unsigned *ret)
 	return false;
 }
 
+/* Seats it had before: it lost them, or was another program then. */
+static void clear_former(struct rf_ledger_place *p)
+{
+	struct rf_ledger_seat *all = p->ledger->seat;
+
+	for (unsigned i = 0, top = top_of(p->ledger); i < top; i++) {
+		if (i != p->seat && all[i].pid == all[p->seat].pid && all[i].started == all[p->seat].started &&
+		    rf_ledger_holder(p->fd, i) == 0)
+			clear_seat(p->ledger, i);
+	}
+}
+
 static int sit(struct rf_ledger_place *p, const uint64_t held[RF_FENCE_CARDS])
 {
 	struct rf_ledger *l = p->ledger;
@@ -339,6 +358,7 @@ static int sit(struct rf_ledger_place *p, const uint64_t held[RF_FENCE_CARDS])
 		__atomic_store_n(&l->used[card][seat], held[card], __ATOMIC_RELAXED);
 	if (seat >= top_of(l))
 		__atomic_store_n(&l->top, seat + 1, __ATOMIC_RELEASE);
+	clear_former(p);
 	return 0;
 }
 

@@ -40,15 +40,19 @@ static bool spread(const struct rf_charge *c, uint32_t *cards)
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
 	struct rf_charge c;
+	CUdeviceptr got = 0;
 	uint32_t cards;
-	CUresult r = rf_plain_begin(&c, bytes);
+	CUresult r = dptr ? rf_plain_begin(&c, bytes) : CUDA_ERROR_INVALID_VALUE;
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!spread(&c, &cards))
 		return rf_plain_undo(&c, cards, CUDA_ERROR_OUT_OF_MEMORY);
-	r = RF_REAL(cuMemAllocManaged)(dptr, bytes, flags);
-	return rf_plain_end(&c, cards, r, dptr, bytes);
+	r = RF_REAL(cuMemAllocManaged)(&got, bytes, flags);
+	r = rf_plain_end(&c, cards, r, got, bytes);
+	if (r == CUDA_SUCCESS)
+		*dptr = got;
+	return r;
 }
 
 /* --- calls that bring pages to a card --- */

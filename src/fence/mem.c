@@ -10,15 +10,24 @@ CUresult cuInit(unsigned int flags)
 	return rf_join() ? RF_REAL(cuInit)(flags) : CUDA_ERROR_NOT_PERMITTED;
 }
 
+/* What the driver says goes to the program last: it may write there at any time. */
+static CUresult hand_out(CUresult r, CUdeviceptr got, CUdeviceptr *dptr)
+{
+	if (r == CUDA_SUCCESS)
+		*dptr = got;
+	return r;
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
 	struct rf_charge c;
-	CUresult r = rf_plain_begin(&c, bytes);
+	CUdeviceptr got = 0;
+	CUresult r = dptr ? rf_plain_begin(&c, bytes) : CUDA_ERROR_INVALID_VALUE;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = RF_REAL(cuMemAlloc_v2)(dptr, bytes);
-	return rf_plain_end(&c, 0, r, dptr, bytes);
+	r = RF_REAL(cuMemAlloc_v2)(&got, bytes);
+	return hand_out(rf_plain_end(&c, 0, r, got, bytes), got, dptr);
 }
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -38,12 +47,19 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 			    unsigned int element)
 {
 	struct rf_charge c;
-	CUresult r = rf_plain_begin(&c, times(round_up(width, PITCH), height));
+	CUdeviceptr got = 0;
+	size_t apart = 0;
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
+	if (dptr && pitch)
+		r = rf_plain_begin(&c, times(round_up(width, PITCH), height));
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = RF_REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
-	return rf_plain_end(&c, 0, r, dptr, r == CUDA_SUCCESS ? times(*pitch, height) : 0);
+	r = RF_REAL(cuMemAllocPitch_v2)(&got, &apart, width, height, element);
+	r = hand_out(rf_plain_end(&c, 0, r, got, times(apart, height)), got, dptr);
+	if (r == CUDA_SUCCESS)
+		*pitch = apart;
+	return r;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr)
@@ -138,32 +154,37 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
 }
 
 struct array_call {
-	CUarray *array;
-	CUmipmappedArray *mipmap;
 	const CUDA_ARRAY_DESCRIPTOR *flat;
 	const CUDA_ARRAY3D_DESCRIPTOR *desc;
 	unsigned int levels;
 };
 
-static CUresult make_flat(const void *call)
+static CUresult make_flat(const void *call, uint64_t *ret)
 {
-	const struct array_call *c = call;
+	CUarray got = NULL;
+	CUresult r = RF_REAL(cuArrayCreate_v2)(&got, ((const struct array_call *)call)->flat);
 
-	return RF_REAL(cuArrayCreate_v2)(c->array, c->flat);
+	*ret = (uintptr_t)got;
+	return r;
 }
 
-static CUresult make_array(const void *call)
+static CUresult make_array(const void *call, uint64_t *ret)
 {
-	const struct array_call *c = call;
+	CUarray got = NULL;
+	CUresult r = RF_REAL(cuArray3DCreate_v2)(&got, ((const struct array_call *)call)->desc);
 
-	return RF_REAL(cuArray3DCreate_v2)(c->array, c->desc);
+	*ret = (uintptr_t)got;
+	return r;
 }
 
-static CUresult make_mipmap(const void *call)
+static CUresult make_mipmap(const void *call, uint64_t *ret)
 {
 	const struct array_call *c = call;
+	CUmipmappedArray got = NULL;
+	CUresult r = RF_REAL(cuMipmappedArrayCreate)(&got, c->desc, c->levels);
 
-	return RF_REAL(cuMipmappedArrayCreate)(c->mipmap, c->desc, c->levels);
+	*ret = (uintptr_t)got;
+	return r;
 }
 
 static CUresult end_array(uint64_t key)
@@ -176,18 +197,21 @@ static CUresult end_mipmap(uint64_t key)
 	return RF_REAL(cuMipmappedArrayDestroy)((CUmipmappedArray)(uintptr_t)key);
 }
 
-static CUresult in_heap(CUresult (*make)(const void *), const struct array_call *c,
-			const CUDA_ARRAY3D_DESCRIPTOR *d)
+static CUresult in_heap(CUresult (*make)(const void *, uint64_t *), const struct array_call *c,
+			const CUDA_ARRAY3D_DESCRIPTOR *d, CUarray *array)
 {
-	return rf_heap_make(&(struct rf_making){
-		.make = make,
-		.call = c,
-		.key = c->array ? (const void *)c->array : c->mipmap,
-		.unmake = c->array ? end_array : end_mipmap,
-		.space = c->array ? RF_SPACE_ARRAY : RF_SPACE_MIPMAP,
-		.bytes = array_bytes(d, or_one(c->levels)),
-		.told = true,
-	});
+	uint64_t key = 0;
+	CUresult r = rf_heap_make(&(struct rf_making){ .make = make,
+						       .call = c,
+						       .unmake = end_array,
+						       .space = RF_SPACE_ARRAY,
+						       .bytes = array_bytes(d, 1),
+						       .told = true },
+				  &key);
+
+	if (r == CUDA_SUCCESS)
+		*array = (CUarray)(uintptr_t)key;
+	return r;
 }
 
 CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
@@ -200,7 +224,7 @@ CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
 	d.Height = desc->Height;
 	d.Format = desc->Format;
 	d.NumChannels = desc->NumChannels;
-	return in_heap(make_flat, &(struct array_call){ .array = array, .flat = desc }, &d);
+	return in_heap(make_flat, &(struct array_call){ .flat = desc }, &d, array);
 }
 
 /* Memory for sparse and deferred arrays comes later, by a call that is refused. */
@@ -218,19 +242,30 @@ CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return in_heap(make_array, &(struct array_call){ .array = array, .desc = desc }, desc);
+	return in_heap(make_array, &(struct array_call){ .desc = desc }, desc, array);
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
 				unsigned int levels)
 {
-	struct array_call c = { .mipmap = array, .desc = desc, .levels = levels };
+	struct array_call c = { .desc = desc, .levels = levels };
+	uint64_t key = 0;
+	CUresult r;
 
 	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return in_heap(make_mipmap, &c, desc);
+	r = rf_heap_make(&(struct rf_making){ .make = make_mipmap,
+					      .call = &c,
+					      .unmake = end_mipmap,
+					      .space = RF_SPACE_MIPMAP,
+					      .bytes = array_bytes(desc, or_one(levels)),
+					      .told = true },
+			 &key);
+	if (r == CUDA_SUCCESS)
+		*array = (CUmipmappedArray)(uintptr_t)key;
+	return r;
 }
 
 CUresult cuArrayDestroy(CUarray array)

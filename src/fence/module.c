@@ -30,20 +30,27 @@ struct load {
 	void **values;
 };
 
-static CUresult load(const void *call)
+static CUresult load(const void *call, uint64_t *ret)
 {
 	const struct load *l = call;
+	CUmodule got = NULL;
+	CUresult r;
 
 	switch (l->kind) {
 	case MODULE_FILE:
-		return RF_REAL(cuModuleLoad)(l->mod, l->image);
+		r = RF_REAL(cuModuleLoad)(&got, l->image);
+		break;
 	case MODULE_DATA:
-		return RF_REAL(cuModuleLoadData)(l->mod, l->image);
+		r = RF_REAL(cuModuleLoadData)(&got, l->image);
+		break;
 	case MODULE_DATA_EX:
-		return RF_REAL(cuModuleLoadDataEx)(l->mod, l->image, l->n, l->options, l->values);
+		r = RF_REAL(cuModuleLoadDataEx)(&got, l->image, l->n, l->options, l->values);
+		break;
 	default:
-		return RF_REAL(cuModuleLoadFatBinary)(l->mod, l->image);
+		r = RF_REAL(cuModuleLoadFatBinary)(&got, l->image);
 	}
+	*ret = (uintptr_t)got;
+	return r;
 }
 
 static CUresult unload(uint64_t key)
@@ -51,29 +58,39 @@ static CUresult unload(uint64_t key)
 	return RF_REAL(cuModuleUnload)((CUmodule)(uintptr_t)key);
 }
 
-/* The driver may write to the options: such a load is not done twice. Nor is one that took as long as a compiler does, if
- * its image says what it takes. */
+/* The driver may write to the options: such a load is not done twice. */
+static CUresult load_counted(const struct load *l, const struct rf_image *image, uint64_t *ret)
+{
+	if (image->plain && image->bytes == 0)
+		return load(l, ret);
+	return rf_heap_make(&(struct rf_making){ .make = load,
+						 .call = l,
+						 .unmake = unload,
+						 .space = RF_SPACE_MODULE,
+						 .bytes = image->bytes,
+						 .told = image->plain,
+						 .once = l->n > 0 },
+			    ret);
+}
+
 static CUresult load_module(const struct load *l)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_image image;
+	struct rf_image image = { .plain = true };
+	uint64_t key = 0;
 	unsigned card;
+	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (!l->mod || !capped_card(f, &card))
-		return load(l);
-	image = l->kind == MODULE_FILE ? rf_image_read_file(l->image) : rf_image_read(l->image);
-	if (image.plain && image.bytes == 0)
-		return load(l);
-	return rf_heap_make(&(struct rf_making){ .make = load,
-						 .call = l,
-						 .key = l->mod,
-						 .unmake = unload,
-						 .space = RF_SPACE_MODULE,
-						 .bytes = image.bytes,
-						 .told = image.plain,
-						 .once = image.plain || l->n > 0 });
+	if (!l->mod)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (capped_card(f, &card))
+		image = l->kind == MODULE_FILE ? rf_image_read_file(l->image) : rf_image_read(l->image);
+	r = load_counted(l, &image, &key);
+	if (r == CUDA_SUCCESS)
+		*l->mod = (CUmodule)(uintptr_t)key;
+	return r;
 }
 
 CUresult cuModuleLoad(CUmodule *mod, const char *path)
@@ -135,7 +152,8 @@ static struct rf_library *pull(struct rf_fence *f, CUlibrary lib, CUcontext ctx)
 
 static struct rf_heap_part part_of(const struct rf_library *one)
 {
-	return (struct rf_heap_part){ .card = one->card,
+	return (struct rf_heap_part){ .ctx = (uintptr_t)one->ctx,
+				      .card = one->card,
 				      .kind = RF_HEAP_MODULES,
 				      .bytes = one->bytes,
 				      .apart = one->apart };
@@ -186,20 +204,21 @@ static bool known(struct rf_fence *f, CUlibrary lib, CUcontext ctx, struct rf_li
 static CUresult charge_library(struct rf_fence *f, CUlibrary lib, CUcontext ctx, unsigned card,
 			       uint64_t bytes, uint64_t took)
 {
-	uint64_t apart = rf_whole_pages(took == RF_HEAP_UNSEEN || bytes > took ? bytes : took);
+	uint64_t apart = took == RF_HEAP_UNSEEN ? rf_whole_pages(bytes) : rf_heap_most(took);
 	struct rf_library *one = malloc(sizeof(*one));
 	struct rf_heap_part part;
-	CUresult r;
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!one)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return r;
 	*one = (struct rf_library){
 		.lib = lib, .ctx = ctx, .bytes = bytes, .apart = apart, .card = (uint8_t)card
 	};
 	part = part_of(one);
-	r = rf_reserve_or_squeeze(f, card, apart);
+	if (rf_heap_room(f, &part))
+		r = rf_reserve_or_squeeze(f, card, took == RF_HEAP_UNSEEN ? apart : took);
 	if (r == CUDA_SUCCESS) {
-		rf_heap_add(f, &part, took, apart);
+		rf_heap_add(f, &part, took, took == RF_HEAP_UNSEEN ? apart : took);
 		push(f, one);
 	} else {
 		free(one);
@@ -253,9 +272,7 @@ static CUresult use_end(struct use *u, CUresult r)
 	bytes = rf_gauge_taken(&u->before, &now);
 	if (u->locked)
 		rf_gauge_unlock(u->fence);
-	return r == CUDA_SUCCESS && bytes > 0
-		       ? charge_library(u->fence, u->lib, u->ctx, u->card, 0, bytes)
-		       : r;
+	return r == CUDA_SUCCESS ? charge_library(u->fence, u->lib, u->ctx, u->card, 0, bytes) : r;
 }
 
 static struct rf_library *begin_library(const struct rf_image *image)
@@ -339,14 +356,14 @@ static CUresult unload_library(uint64_t key)
 }
 
 /* What it gave back is known if it was in use in one context. */
-static bool in_one(const struct rf_library *list, unsigned *ret_card)
+static bool in_one(const struct rf_library *list, struct rf_heap_part *ret)
 {
 	unsigned n = 0;
 
 	for (; list; list = list->next) {
 		if (!list->ctx)
 			continue;
-		*ret_card = list->card;
+		*ret = part_of(list);
 		n++;
 	}
 	return n == 1;
@@ -356,15 +373,15 @@ CUresult cuLibraryUnload(CUlibrary lib)
 {
 	struct rf_fence *f = rf_join();
 	struct rf_library *list;
+	struct rf_heap_part part;
 	uint64_t gave = 0;
-	unsigned card;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	list = lib ? pull(f, lib, NULL) : NULL;
-	if (in_one(list, &card))
-		gave = rf_heap_gave(f, card, unload_library, (uintptr_t)lib, &r);
+	if (in_one(list, &part))
+		gave = rf_heap_gave(f, &part, 0, unload_library, (uintptr_t)lib, &r);
 	else
 		r = RF_REAL(cuLibraryUnload)(lib);
 	if (r == CUDA_SUCCESS) {

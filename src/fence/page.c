@@ -186,8 +186,7 @@ static CUresult keep(struct rf_charge *c, struct rf_entry *e)
 	return CUDA_SUCCESS;
 }
 
-CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, const CUdeviceptr *ptr,
-		      uint64_t bytes)
+CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, CUdeviceptr ptr, uint64_t bytes)
 {
 	struct rf_entry e = { .owner = c->owner,
 			      .refs = 1,
@@ -196,7 +195,7 @@ CUresult rf_plain_end(struct rf_charge *c, uint32_t cards, CUresult r, const CUd
 			      .card = (uint8_t)c->card };
 
 	if (r == CUDA_SUCCESS) {
-		lay(&e, *ptr, bytes);
+		lay(&e, ptr, bytes);
 		r = keep(c, &e);
 		if (r == CUDA_SUCCESS)
 			return r;

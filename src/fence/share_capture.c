@@ -43,7 +43,11 @@ static void drop(struct rf_fence *f, struct rf_capture *c)
 
 static bool is_gone(uint32_t thread)
 {
-	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
+	int saved = errno;
+	bool gone = syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
+
+	errno = saved;
+	return gone;
 }
 
 static void drop_of_threads_gone(struct rf_fence *f)

@@ -491,9 +491,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
+	rf_table_move(&f->table);
 	r = RF_REAL(cuMemRelease)(handle);
 	if (r == CUDA_SUCCESS)
 		count(f, handle, -1, 0);
+	rf_table_waive(&f->table);
 	return r;
 }
 

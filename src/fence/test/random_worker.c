@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -551,6 +552,16 @@ static void stand(void)
 	pause();
 }
 
+/* Whatever pages the fence still gives. */
+static void take_the_rest(void)
+{
+	CUdeviceptr page;
+
+	while (got(CU(cuMemAlloc_v2)(&page, 2 * MIB), "a page"))
+		;
+	stand();
+}
+
 /* Keeps one small allocation in each page and frees those beside it, until the cap is reached. */
 static void leave_holes(uint64_t bytes)
 {
@@ -562,16 +573,13 @@ static void leave_holes(uint64_t bytes)
 	for (size_t i = 1; i < n; i++)
 		if (all[i] / (2 * MIB) == all[i - 1] / (2 * MIB))
 			must(CU(cuMemFree_v2)(all[i]), "free a small one");
-	while (got(CU(cuMemAlloc_v2)(&all[0], 2 * MIB), "a page"))
-		;
-	stand();
+	take_the_rest();
 }
 
 /* Plain allocations of all sizes come and go at random. Then all is taken that can be had beside them. */
 static void mix_sizes(struct worker *w)
 {
 	static CUdeviceptr all[2048];
-	CUdeviceptr page;
 
 	while (now_ns() < end_ns) {
 		CUdeviceptr *p = &all[dice(w, 2048)];
@@ -581,9 +589,7 @@ static void mix_sizes(struct worker *w)
 		if (!got(CU(cuMemAlloc_v2)(p, 1 + dice(w, (uint64_t)1 << dice(w, 24))), "one of many"))
 			*p = 0;
 	}
-	while (got(CU(cuMemAlloc_v2)(&page, 2 * MIB), "a page"))
-		;
-	stand();
+	take_the_rest();
 }
 
 /* Arrays, or modules, that come and go at random. Most are ended then, and all is taken that can be had beside the rest. */
@@ -612,11 +618,10 @@ static void end_piece(struct piece *p)
 	*p = (struct piece){ 0 };
 }
 
-static void leave_pieces(struct worker *w, bool modules)
+static void change_pieces(struct worker *w, bool modules)
 {
 	enum { MOST = 4096 };
 	static struct piece all[MOST];
-	CUdeviceptr page;
 
 	while (now_ns() < end_ns) {
 		struct piece *p = &all[dice(w, MOST)];
@@ -628,9 +633,80 @@ static void leave_pieces(struct worker *w, bool modules)
 	for (int i = 0; i < MOST; i++)
 		if (dice(w, 16))
 			end_piece(&all[i]);
-	while (got(CU(cuMemAlloc_v2)(&page, 2 * MIB), "a page"))
-		;
-	stand();
+}
+
+static void leave_pieces(struct worker *w, bool modules)
+{
+	change_pieces(w, modules);
+	take_the_rest();
+}
+
+/* The same beside a thread that allocates and frees, and one that makes contexts with arrays in them. */
+static void *allocate_beside(void *ctx)
+{
+	CUdeviceptr p;
+
+	must(CU(cuCtxSetCurrent)(ctx), "cuCtxSetCurrent");
+	while (now_ns() < end_ns)
+		if (got(CU(cuMemAlloc_v2)(&p, 2 * MIB), "beside"))
+			must(CU(cuMemFree_v2)(p), "beside");
+	return NULL;
+}
+
+static void *contexts_beside(void *seed)
+{
+	struct worker w = { .seed = (uintptr_t)seed };
+	struct piece p;
+	CUcontext ctx;
+
+	while (now_ns() < end_ns) {
+		if (!got(CU(cuCtxCreate_v2)(&ctx, 0, 0), "a context"))
+			continue;
+		for (int i = 0; i < 20; i++)
+			make_piece(&w, dice(&w, 2), &p);
+		must(CU(cuCtxDestroy_v2)(ctx), "end a context");
+	}
+	return NULL;
+}
+
+static void leave_pieces_beside(struct worker *w, CUcontext ctx)
+{
+	pthread_t t[2];
+
+	if (pthread_create(&t[0], NULL, allocate_beside, ctx) != 0 ||
+	    pthread_create(&t[1], NULL, contexts_beside, (void *)(uintptr_t)w->seed) != 0)
+		_exit(4);
+	change_pieces(w, dice(w, 2));
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	take_the_rest();
+}
+
+/* Modules of files too large to be read, whose variables share pages two by two. The larger of each pair is unloaded. */
+static void load_unread(CUmodule *module, unsigned bytes)
+{
+	int fd = memfd_create("image", 0);
+	char text[128], path[32];
+	int n = snprintf(text, sizeof(text), ".version 6.0\n.visible .global .align 4 .b8 some[%u];\n", bytes);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fd < 0 || write(fd, text, (size_t)n) != n || ftruncate(fd, (64 << 20) + 1) != 0)
+		_exit(4);
+	must(CU(cuModuleLoad)(module, path), "load a file");
+	close(fd);
+}
+
+static void leave_unread(void)
+{
+	CUmodule large[20], small;
+
+	for (int i = 0; i < 20; i++) {
+		load_unread(&large[i], 1100 << 10);
+		load_unread(&small, 900 << 10);
+	}
+	for (int i = 0; i < 20; i++)
+		must(CU(cuModuleUnload)(large[i]), "unload a file");
+	take_the_rest();
 }
 
 /* Buffers of external memory that is destroyed at once: its name is free then, its memory is not. */
@@ -680,7 +756,7 @@ static void *second(void *arg)
 	must(CU(cuCtxSetCurrent)(duel.ctx), "cuCtxSetCurrent");
 	for (uint64_t i = 1;; i++) {
 		while (__atomic_load_n(&duel.round, __ATOMIC_ACQUIRE) < i)
-			;
+			sched_yield();
 		spin(duel.pause[0]);
 		duel.result = duel.does();
 		__atomic_store_n(&duel.over, i, __ATOMIC_RELEASE);
@@ -705,10 +781,12 @@ static CUresult meet(struct worker *w, CUresult (*first)(void))
 	duel.pause[0] = dice(w, 300);
 	duel.pause[1] = dice(w, 300);
 	__atomic_add_fetch(&duel.round, 1, __ATOMIC_RELEASE);
+	if (dice(w, 4) == 0)
+		sched_yield(); /* on a busy machine the other would never be first */
 	spin(duel.pause[1]);
 	r = first();
 	while (__atomic_load_n(&duel.over, __ATOMIC_ACQUIRE) < duel.round)
-		;
+		sched_yield();
 	return r;
 }
 
@@ -806,6 +884,10 @@ int main(int argc, char **argv)
 		mix_sizes(&w);
 	else if (strcmp(argv[4], "arrays") == 0 || strcmp(argv[4], "modules") == 0)
 		leave_pieces(&w, strcmp(argv[4], "modules") == 0);
+	else if (strcmp(argv[4], "beside") == 0)
+		leave_pieces_beside(&w, ctx);
+	else if (strcmp(argv[4], "unread") == 0)
+		leave_unread();
 	else if (strcmp(argv[4], "buffers") == 0)
 		keep_buffers();
 	else if (strcmp(argv[4], "map") == 0)
