@@ -470,7 +470,7 @@ uint64_t rf_heap_most(uint64_t took);
  * back what is not needed of what was reserved: took, and the whole pages of its bytes, or more. */
 #define RF_HEAP_UNSEEN UINT64_MAX
 void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved);
-/* It is gone, and the card was seen to get back gave; 0 if nobody looked. */
+/* It is gone, and the card was seen to get back gave, or RF_HEAP_UNSEEN. */
 void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave);
 /* The same for an entry taken from the table. */
 void rf_heap_gone(struct rf_fence *f, const struct rf_entry *e);
@@ -490,8 +490,8 @@ struct rf_making {
 CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key);
 /* Ends it: what is not known of the space, without the books. */
 CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key));
-/* What the card was seen to get back when the driver, which said *ret, was asked to end what p is of. promised: so much
- * room in the table is the caller's. */
+/* What the card was seen to get back when the driver, which said *ret, was asked to end what p is of, or RF_HEAP_UNSEEN.
+ * promised: so much room in the table is the caller's. */
 uint64_t rf_heap_gave(struct rf_fence *f, const struct rf_heap_part *p, size_t promised,
 		      CUresult (*unmake)(uint64_t key), uint64_t key, CUresult *ret);
 

@@ -188,13 +188,16 @@ void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took
 	rf_release(f, p->card, reserved - (after - before));
 }
 
-/* Pages that an array had to itself are gone with it, whoever looked. */
+/* Pages that an array had to itself are gone with it in any case. */
 void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave)
 {
 	uint64_t own = p->kind == RF_HEAP_ARRAYS ? p->bytes / RF_PAGE * RF_PAGE : 0, less = 0;
 	struct rf_heap *h;
 
-	gave = clamp(gave, own, p->apart);
+	if (gave == RF_HEAP_UNSEEN)
+		gave = own;
+	if (gave > p->apart)
+		gave = p->apart;
 	pthread_mutex_lock(&f->heap_lock);
 	h = find(f, p);
 	if (h) {
@@ -371,7 +374,7 @@ void rf_heap_gone(struct rf_fence *f, const struct rf_entry *e)
 {
 	struct rf_heap_part part = part_of(e);
 
-	rf_heap_leave(f, &part, 0);
+	rf_heap_leave(f, &part, RF_HEAP_UNSEEN);
 }
 
 /* The card is asked in the context that the thing is of, which need not be the current one. */
@@ -392,14 +395,16 @@ uint64_t rf_heap_gave(struct rf_fence *f, const struct rf_heap_part *p, size_t p
 
 	if (!is_measured(f, p->card) || !enter_context(p->ctx, &pushed)) {
 		*ret = unmake(key);
-		return 0;
+		return RF_HEAP_UNSEEN;
 	}
 	still_begin(&s);
 	*ret = unmake(key);
 	good = still_end(&s);
 	if (pushed)
 		RF_REAL(cuCtxPopCurrent_v2)(&popped);
-	return good && s.after.free > s.before.free ? s.after.free - s.before.free : 0;
+	if (!good)
+		return RF_HEAP_UNSEEN;
+	return s.after.free > s.before.free ? s.after.free - s.before.free : 0;
 }
 
 CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key))

@@ -159,7 +159,7 @@ static struct rf_heap_part part_of(const struct rf_library *one)
 				      .apart = one->apart };
 }
 
-/* gave: what the card was seen to get back, if there is one that is charged. */
+/* gave: what the card was seen to get back, if there is one that is charged; or RF_HEAP_UNSEEN. */
 static void end_all(struct rf_fence *f, struct rf_library *list, uint64_t gave)
 {
 	while (list) {
@@ -175,7 +175,7 @@ static void end_all(struct rf_fence *f, struct rf_library *list, uint64_t gave)
 
 void rf_module_context_gone(struct rf_fence *f, CUcontext ctx)
 {
-	end_all(f, pull(f, NULL, ctx), 0);
+	end_all(f, pull(f, NULL, ctx), RF_HEAP_UNSEEN);
 }
 
 /* What is known of the library, and whether it is charged for the context already. */
@@ -300,7 +300,7 @@ static CUresult end_library(struct rf_fence *f, struct rf_library *one, CUlibrar
 	if (r == CUDA_SUCCESS)
 		return r;
 	RF_REAL(cuLibraryUnload)(lib);
-	end_all(f, pull(f, lib, NULL), 0);
+	end_all(f, pull(f, lib, NULL), RF_HEAP_UNSEEN);
 	return r;
 }
 
@@ -373,8 +373,8 @@ CUresult cuLibraryUnload(CUlibrary lib)
 {
 	struct rf_fence *f = rf_join();
 	struct rf_library *list;
+	uint64_t gave = RF_HEAP_UNSEEN;
 	struct rf_heap_part part;
-	uint64_t gave = 0;
 	CUresult r;
 
 	if (!f)
