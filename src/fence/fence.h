@@ -63,6 +63,7 @@ struct rf_graph_pool {
 struct rf_cost {
 	uint64_t key; /* atomic, as the other: also read without the lock */
 	uint32_t ns;  /* 0: not known */
+	uint32_t longest; /* what one took lately that took clearly more; 0: none did */
 };
 
 /* A mark is an event behind some launches of a lane: when it is done, so are they. */

@@ -277,9 +277,9 @@ static void let_in(struct rf_fence *f, struct rf_lane *l, CUcontext ctx, uint64_
 	if (RF_RARELY(l->open.launches == 0))
 		open_mark(f, l, mine.probe || cost >= mark_at(rf_gate_depth(g, p)), now);
 	if (RF_RARELY(p->busy_from == 0))
-		rf_desk_begin(f, g, l->card, cost, now);
+		rf_desk_begin(f, g, l->card, cost + rf_kind_beyond(f, mine.kind, cost), now);
 	else if (RF_RARELY(rf_desk_is_news(f, g, p, cost, now)))
-		rf_desk_go_on(f, g, l->card, cost, now);
+		rf_desk_go_on(f, g, l->card, cost + rf_kind_beyond(f, mine.kind, cost), now);
 	count(f, l, cost, blocks);
 	mine.more = p->begun || mine.probe || l->open.launches >= MARK_LAUNCHES ||
 		    l->open.cost >= mark_at(rf_gate_depth(g, p));

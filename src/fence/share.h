@@ -56,7 +56,7 @@ struct rf_desk_seat {
 	uint32_t seq;
 	uint32_t waiting;    /* threads that wait at the gate */
 	uint64_t busy_from;  /* work has been in flight since; 0: none */
-	uint64_t busy_until; /* and will be done then, by guess; without work: when the last began */
+	uint64_t busy_until; /* and will be done by then, by guess; without work: when the last began */
 	uint64_t gpu_ns;     /* how long work was in flight, in all, up to the last end */
 	uint64_t held_ns;    /* how long threads have waited at the gate */
 	uint32_t launches;   /* wraps round */

@@ -38,6 +38,21 @@ static void sit_down(struct rf_fence *f, unsigned card)
 	__atomic_store_n(&s->held_before, p->held_before, __ATOMIC_RELAXED);
 }
 
+/* When all that is in flight should be done, even if each takes as long as its kind did lately. The next fence is let in
+ * just before: too early, and the card slices its time between them; too late costs little, since who is done says so. */
+static uint64_t done_by(struct rf_fence *f, unsigned card)
+{
+	const struct rf_pace *p = &f->pace[card];
+	uint64_t at = p->done_at + p->inflight;
+
+	for (unsigned i = 0; i < p->n; i++)
+		at += rf_mark_beyond(f, &p->mark[(p->head + i) % RF_MARKS]);
+	RF_FOR_WORKING(f, l)
+	if (l->card == card)
+		at += rf_mark_beyond(f, &l->open);
+	return at;
+}
+
 /* cost: of what is about to be launched. */
 static void publish_with(struct rf_fence *f, unsigned card, uint64_t cost, uint64_t now)
 {
@@ -47,7 +62,7 @@ static void publish_with(struct rf_fence *f, unsigned card, uint64_t cost, uint6
 	if (p->sat != f->place.seat + 1) /* the process lost its seat and has another now */
 		sit_down(f, card);
 	p->told_at = now;
-	p->told_until = p->busy_from ? most(now, p->done_at + p->inflight) + cost : p->begun_at;
+	p->told_until = p->busy_from ? most(now, done_by(f, card)) + cost : p->begun_at;
 	__atomic_store_n(&s->seq, s->seq | 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&s->waiting, p->waiting, __ATOMIC_RELAXED);

@@ -2,6 +2,7 @@
 #include "fence/share_private.h"
 
 #define LONG (MS / 16) /* few of such launches fit between two marks */
+#define FORGET 128     /* marks, until what one took is as good as forgotten */
 /* What streams side by side take is not learned faster where there is less. */
 #define DEPTH_LEARN (4 * MS)
 
@@ -27,6 +28,7 @@ static RF_RARE unsigned new_kind(struct rf_fence *f, uint64_t key)
 		i = f->replaced++ % RF_COST_WAYS;
 	place ^= i;
 	__atomic_store_n(&f->cost[place].ns, 0, __ATOMIC_RELAXED);
+	f->cost[place].longest = 0;
 	__atomic_store_n(&f->cost[place].key, key, __ATOMIC_RELAXED);
 	return place;
 }
@@ -47,25 +49,46 @@ static bool had_card(const struct rf_fence *f, const struct rf_mark *m, uint64_t
 	       now < __atomic_load_n(&g->open_until, __ATOMIC_RELAXED);
 }
 
+/* If a mark takes clearly longer than thought, one of its launches does, as far as anybody knows. Alone, and with the card its
+ * own all the time (sure), that is what it takes; else the card may have sliced its time, and it is believed if it goes on. */
+static void note_longest(struct rf_cost *c, const struct rf_mark *m, uint64_t ns, bool sure)
+{
+	uint64_t one = least(m->dearest + ns - least(ns, m->cost), 1000 * MS), was = c->longest;
+	unsigned part = m->launches > 1 ? 8 : sure ? 1 : 16;
+
+	if (m->launches > 1 && !sure)
+		return;
+	if (ns > m->cost + m->cost / 2 && one > was)
+		c->longest = (uint32_t)(((part - 1) * most(was, c->ns) + one) / part);
+	else
+		c->longest -= (uint32_t)((was - least(was, one)) / FORGET);
+}
+
 /* A quarter of the way to the new value, so that a kind that takes now this now that is known by what it takes on
  * average; or all of it if that is far, but half of the way down at a time for a long one: of what takes 20 us now and
- * 10 ms next there would be hundreds of long ones in flight. To what it takes longer only by a little at a time if others may have had the card
- * meanwhile. Among others the dearest kind is taken for what was wrong; if it was another,
- * the next marks bring it back. */
+ * 10 ms next there would be hundreds of long ones in flight. Where there were long ones of late, an eighth down for each
+ * launch, since some short ones in a row tell nothing. To what it takes longer only by a little at a time if others may have
+ * had the card meanwhile. Among others the dearest kind is taken for what was wrong; if it was another, the next marks
+ * bring it back. */
 void rf_kind_learn(struct rf_fence *f, const struct rf_mark *m, uint64_t ns, uint64_t now)
 {
 	struct rf_cost *c = &f->cost[m->kind];
 	uint64_t was = rf_kind_cost(f, m->kind), n = most(least(m->of_kind, m->launches), 1);
 	uint64_t others = n < m->launches ? m->cost - least(m->cost, n * m->dearest) : 0;
 	uint64_t each = least((ns - least(ns, others)) / n, 1000 * MS);
-	unsigned far = m->launches > 1 ? 2 : 8, part = each <= was || had_card(f, m, now) ? 4 : 16;
+	bool had = had_card(f, m, now);
+	unsigned far = m->launches > 1 ? 2 : 8, part = each <= was || had ? 4 : 16;
 
+	if (c->ns)
+		note_longest(c, m, ns, had);
 	if (n < m->launches)
 		each = most(each, was / 2);
 	if (c->ns && each <= far * was && each > was / far)
 		each = ((part - 1) * was + each) / part;
 	else if (c->ns && m->launches == 1 && was > LONG)
 		each = most(each, was / 2);
+	if (c->longest > most(2 * was, LONG))
+		each = most(each, was - was * least(m->launches, 4) / 8);
 	__atomic_store_n(&c->ns, (uint32_t)most(each, 1), __ATOMIC_RELAXED);
 }
 

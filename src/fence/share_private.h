@@ -61,7 +61,7 @@ void rf_desk_tell(struct rf_fence *f, unsigned card, uint64_t now);
 void rf_desk_ring(struct rf_fence *f, struct rf_pace *p, uint64_t now);
 /* Whether the arbiter still hears: sets p->orphan. */
 void rf_desk_check(const struct rf_gate *gate, struct rf_pace *p, uint64_t now);
-/* Work begins, with a launch of that cost: in the books, */
+/* Work begins, with a launch that takes cost at most: in the books, */
 void rf_desk_start(struct rf_pace *p, uint64_t now);
 /* and for the arbiter, too. If it wants to know at once, p->begun asks to ring after the launch. */
 void rf_desk_begin(struct rf_fence *f, const struct rf_gate_card *g, unsigned card, uint64_t cost,
@@ -114,6 +114,21 @@ void rf_kind_learn_beside(struct rf_fence *f, const struct rf_pace *p, const str
 static inline uint64_t rf_kind_cost(const struct rf_fence *f, unsigned kind)
 {
 	return f->cost[kind].ns ? f->cost[kind].ns : UNKNOWN;
+}
+
+/* How much longer a launch may take that is thought to take so long, where its kind takes now this now that. By less than a
+ * millisecond it does not matter. */
+static inline uint64_t rf_kind_beyond(const struct rf_fence *f, unsigned kind, uint64_t thought)
+{
+	uint64_t longest = f->cost[kind].longest;
+
+	return longest > thought + most(thought / 2, MS) ? longest - thought : 0;
+}
+
+/* And those of a mark: one of them. */
+static inline uint64_t rf_mark_beyond(const struct rf_fence *f, const struct rf_mark *m)
+{
+	return m->launches ? rf_kind_beyond(f, m->kind, m->dearest) : 0;
 }
 
 /* --- share_capture.c: which streams capture --- */

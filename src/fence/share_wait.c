@@ -13,6 +13,7 @@
 #define STUCK                                                                                      \
 	(25 * MS) /* overdue by so much, work is not simply slow; twice as much the next time, */
 #define STUCK_DOUBLED 8	      /* up to so often */
+#define A_LITTLE 64	      /* part */
 #define DEPTH_LITTLE (MS / 2) /* one that uses little is around (RF_DEPTH_SHORT) */
 #define MULTIPROCESSORS 16    /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 
@@ -106,21 +107,32 @@ static bool fits(struct rf_fence *f, unsigned card, const struct rf_launch *a, u
 	       in_stream(f, card, a) * rf_lanes_working(f, card) <= limit;
 }
 
+/* The first launch in flight is of a kind that takes now this now that, and is done in a moment if it is as long as any. */
+static bool is_longest_nearly_done(const struct rf_fence *f, const struct rf_pace *p, uint64_t now)
+{
+	const struct rf_mark *m = &p->mark[p->head];
+	uint64_t beyond = p->n && m->launches == 1 ? rf_mark_beyond(f, m) : 0;
+
+	return beyond && now + MOMENT >= p->done_at + m->cost + beyond;
+}
+
 /* One launch alone is in flight, and should be done in a moment: the next one may be queued behind it, or the card would
- * have to wait for the host after each. Not beside one that uses little: it would have to wait for both. */
+ * have to wait for the host after each. Also where a second one follows a long one: it may be short. Not beside one that
+ * uses little: it would have to wait for both. */
 static bool is_nearly_done(struct rf_fence *f, unsigned card, uint64_t now)
 {
 	const struct rf_pace *p = &f->pace[card];
+	bool longest = is_longest_nearly_done(f, p, now);
 	unsigned n = 0;
 
 	if (rf_gate_depth(&f->gate->card[card], p) <= DEPTH_LITTLE ||
-	    now + MOMENT < p->done_at + p->inflight)
+	    (!longest && now + MOMENT < p->done_at + p->inflight))
 		return false;
 	for (unsigned i = 0; i < p->n; i++)
 		n += p->mark[(p->head + i) % RF_MARKS].launches;
 	RF_FOR_WORKING(f, l)
 	n += l->card == card ? l->open.launches : 0;
-	return n == 1;
+	return n <= 1u + longest;
 }
 
 static bool has_room(struct rf_fence *f, unsigned card, const struct rf_launch *a, uint64_t now)
@@ -145,6 +157,18 @@ static const struct rf_mark *first_mark(struct rf_fence *f, unsigned card,
 	return p->n ? &p->mark[p->head] : NULL;
 }
 
+/* A mark of a kind that takes now this now that may be done at any time, up to when it should be done if it is the longest:
+ * it is asked for again after a little of the time that it has taken. */
+static uint64_t nap_for_uneven(const struct rf_fence *f, const struct rf_pace *p,
+			       const struct rf_mark *m, bool open, uint64_t now)
+{
+	uint64_t end = p->done_at + m->cost + rf_mark_beyond(f, m) - (open ? MOMENT : 0);
+	uint64_t taken = now - least(now, most(p->done_at, m->began));
+	uint64_t ns = least(taken / A_LITTLE, NAP_MOST);
+
+	return most(NAP_LEAST, now < end ? least(ns, (end - now) / 2) : ns);
+}
+
 /* How long to sleep: up to the guessed end of what is in flight, if anything is. The last work of streams side by side
  * may be done at once. */
 static uint64_t nap_for(struct rf_fence *f, unsigned card, const struct rf_launch *a, bool open,
@@ -159,6 +183,8 @@ static uint64_t nap_for(struct rf_fence *f, unsigned card, const struct rf_launc
 		return most(NAP_LEAST, least(p->own_from - least(now, p->own_from), SILENCE));
 	if (p->busy_from == 0)
 		return p->rang_at && now - p->rang_at > UNHEARD ? NAP_MOST : TELL;
+	if (m && rf_mark_beyond(f, m) && rf_lanes_working(f, card) < 2)
+		return nap_for_uneven(f, p, m, open, now);
 	if (!open)
 		first = p->inflight / most(rf_lanes_working(f, card), 1);
 	else

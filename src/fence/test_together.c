@@ -246,6 +246,8 @@ static double busy_at_least(unsigned n, const struct program *a, const struct pr
 {
 	if (a->us > 10000 || b->us > 10000)
 		return n > 2 ? 94 : 95;
+	if (a->next_us > 1000 || b->next_us > 1000)
+		return n > 2 ? 97 : 97.5;
 	if (a == b && !a->each && a->streams == 1)
 		return n > 2 ? 97 : 97.5;
 	return n > 2 ? 95 : 96.5;
@@ -301,10 +303,13 @@ static void four_too(void **state)
 
 static void those_whose_kernels_take_now_this_now_that_too(void **state)
 {
-	static const struct program uneven[] = { { 20, 1, WORLD_WHOLE, 0, STREAM, 1000 },
-						 { 20, 1, WORLD_WHOLE, 10, STREAM, 1000 } };
+	static const struct program uneven[] = {
+		{ 20, 1, WORLD_WHOLE, 0, STREAM, 1000 },  { 20, 1, WORLD_WHOLE, 10, STREAM, 1000 },
+		{ 20, 1, WORLD_WHOLE, 0, STREAM, 5000 },  { 20, 1, WORLD_WHOLE, 0, STREAM, 10000 },
+		{ 20, 1, WORLD_WHOLE, 10, STREAM, 10000 }, { 20, 1, WORLD_WHOLE, 0, STREAM, 30000 },
+	};
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < sizeof(uneven) / sizeof(uneven[0]); i++) {
 		are_divided(2, (int64_t[]){ 300, 700 }, &uneven[i], &uneven[i], false);
 		are_divided(2, (int64_t[]){ 500, 500 }, &uneven[i], &saturating[3], false);
 		are_divided(4, (int64_t[]){ 250, 250, 250, 250 }, &uneven[i], &uneven[i], false);
