@@ -484,7 +484,8 @@ struct rf_making {
 	const void *call;
 	CUresult (*unmake)(uint64_t key);
 	enum rf_space space;
-	uint64_t bytes; /* what it takes; */
+	uint64_t bytes; /* what it takes side by side with others; */
+	uint64_t apart; /* or alone, */
 	bool told;	/* and no more than that in whole pages */
 	bool once;	/* not told, and not to be made again to measure it once more */
 };

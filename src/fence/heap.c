@@ -255,7 +255,7 @@ static CUresult make_still(struct rf_fence *f, unsigned card, const struct rf_ma
 	struct still s = {
 		.fence = f, .card = card, .promised = 1, .brief = m->space != RF_SPACE_MODULE
 	};
-	uint64_t whole = rf_whole_pages(m->bytes);
+	uint64_t whole = rf_whole_pages(m->apart);
 	CUresult r;
 
 	still_begin(&s);
@@ -278,7 +278,7 @@ static bool agree(uint64_t a, uint64_t b)
 	return (a > b ? a - b : b - a) <= NEAR;
 }
 
-/* Where much was taken, perhaps by a neighbour, it is made again. */
+/* Where much more was taken than is known of, perhaps by a neighbour, it is made again. */
 static CUresult make_rounds(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_key,
 			    uint64_t *ret_took)
 {
@@ -292,7 +292,7 @@ static CUresult make_rounds(struct rf_fence *f, unsigned card, const struct rf_m
 			return r;
 		now = rf_gauge_look(f, card);
 		*ret_took = seen[i] = rf_gauge_taken(&before, &now);
-		if (seen[i] <= LARGE || m->once || (i > 0 && agree(seen[i], seen[i - 1])))
+		if (seen[i] <= rf_whole_pages(m->apart) + LARGE || m->once || (i > 0 && agree(seen[i], seen[i - 1])))
 			return CUDA_SUCCESS;
 		if (i + 1 < ROUNDS && m->unmake(*ret_key) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
@@ -360,7 +360,7 @@ CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key)
 {
 	struct rf_charge c;
 	uint64_t took = 0;
-	CUresult r = rf_charge_begin(&c, rf_whole_pages(m->bytes));
+	CUresult r = rf_charge_begin(&c, rf_whole_pages(m->apart));
 
 	if (r != CUDA_SUCCESS)
 		return r;

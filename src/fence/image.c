@@ -19,13 +19,28 @@
 #define UNBOUNDED ((uint64_t)1 << 32)
 #define FILE_MOST (64 << 20) /* larger files are not looked into */
 
-static const struct rf_image opaque = { 0, false };
+#define PAGE ((uint64_t)2 << 20)
+#define SYMBOLS_MOST (1u << 22)
+
+static const struct rf_image opaque = { 0, 0, false };
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* What a variable takes more if it is too large to share its pages with another such: the driver places each by itself. */
+static uint64_t left_over(uint64_t bytes)
+{
+	return bytes > PAGE / 2 && bytes <= UINT64_MAX - PAGE ? (PAGE - bytes % PAGE) % PAGE : 0;
+}
+
+static void add_variable(struct rf_image *image, uint64_t bytes)
+{
+	image->bytes = add(image->bytes, bytes);
+	image->apart = add(image->apart, add(bytes, left_over(bytes)));
 }
 
 /* --- cubins: the sections .nv.global (zeros) and .nv.global.init --- */
@@ -37,29 +52,82 @@ static bool is_global(const char *name, uint64_t room)
 	return room > sizeof(prefix) && strncmp(name, prefix, sizeof(prefix) - 1) == 0;
 }
 
+struct elf {
+	const unsigned char *p;
+	uint64_t size;
+	Elf64_Ehdr head;
+	Elf64_Shdr names;
+};
+
+static Elf64_Shdr section(const struct elf *e, unsigned i)
+{
+	Elf64_Shdr s;
+
+	memcpy(&s, e->p + e->head.e_shoff + i * sizeof(s), sizeof(s));
+	return s;
+}
+
+static bool holds_variables(const struct elf *e, const Elf64_Shdr *s)
+{
+	return s->sh_name < e->names.sh_size &&
+	       is_global((const char *)e->p + e->names.sh_offset + s->sh_name, e->names.sh_size - s->sh_name);
+}
+
+/* How much more than their sections the variables take. False: the symbols do not say. */
+static bool add_symbols(const struct elf *e, const Elf64_Shdr *s, struct rf_image *image)
+{
+	uint64_t n = s->sh_size / sizeof(Elf64_Sym);
+
+	if (s->sh_offset > e->size || s->sh_size > e->size - s->sh_offset || n > SYMBOLS_MOST)
+		return false;
+	for (uint64_t i = 0; i < n; i++) {
+		Elf64_Sym symbol;
+		Elf64_Shdr of;
+
+		memcpy(&symbol, e->p + s->sh_offset + i * sizeof(symbol), sizeof(symbol));
+		if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx >= e->head.e_shnum)
+			continue;
+		of = section(e, symbol.st_shndx);
+		if (holds_variables(e, &of))
+			image->apart = add(image->apart, left_over(symbol.st_size));
+	}
+	return true;
+}
+
+static bool open_elf(struct elf *e)
+{
+	const Elf64_Ehdr *h = &e->head;
+
+	memcpy(&e->head, e->p, sizeof(e->head));
+	if (e->size < sizeof(*h) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_CUDA_ ||
+	    h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shoff > e->size ||
+	    h->e_shnum > (e->size - h->e_shoff) / sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum)
+		return false;
+	e->names = section(e, h->e_shstrndx);
+	return e->names.sh_offset <= e->size && e->names.sh_size <= e->size - e->names.sh_offset;
+}
+
+/* Without symbols each of the variables may be just too large to share a page. */
 static struct rf_image read_elf(const unsigned char *p, uint64_t size)
 {
-	struct rf_image ret = { 0, true };
-	Elf64_Ehdr h;
-	Elf64_Shdr names;
+	struct rf_image ret = { 0, 0, true };
+	struct elf e = { .p = p, .size = size };
+	bool named = false;
 
-	memcpy(&h, p, sizeof(h));
-	if (size < sizeof(h) || h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_machine != EM_CUDA_ ||
-	    h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > size ||
-	    h.e_shnum > (size - h.e_shoff) / sizeof(Elf64_Shdr) || h.e_shstrndx >= h.e_shnum)
+	if (!open_elf(&e))
 		return opaque;
-	memcpy(&names, p + h.e_shoff + h.e_shstrndx * sizeof(names), sizeof(names));
-	if (names.sh_offset > size || names.sh_size > size - names.sh_offset)
-		return opaque;
-	for (unsigned i = 0; i < h.e_shnum; i++) {
-		Elf64_Shdr s;
+	for (unsigned i = 0; i < e.head.e_shnum; i++) {
+		Elf64_Shdr s = section(&e, i);
 
-		memcpy(&s, p + h.e_shoff + i * sizeof(s), sizeof(s));
-		if (s.sh_name < names.sh_size &&
-		    is_global((const char *)p + names.sh_offset + s.sh_name,
-			      names.sh_size - s.sh_name))
+		if (holds_variables(&e, &s)) {
 			ret.bytes = add(ret.bytes, s.sh_size);
+			ret.apart = add(ret.apart, s.sh_size);
+		} else if (s.sh_type == SHT_SYMTAB) {
+			named = add_symbols(&e, &s, &ret);
+		}
 	}
+	if (!named && ret.bytes > PAGE / 2)
+		ret.apart = add(ret.bytes, ret.bytes);
 	return ret;
 }
 
@@ -132,10 +200,17 @@ static uint64_t width_of(const char *type, size_t n)
 	return n == 0 ? bits / 8 : 0;
 }
 
-/* One declaration, from behind ".global" to its end; several names may follow one type. */
-static uint64_t declared(struct text *t)
+static uint64_t times(uint64_t a, uint64_t b)
 {
-	uint64_t sum = 0, width = 0, lanes = 1, count = 1;
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* One declaration, from behind ".global" to its end; several names may follow one type. */
+static void declared(struct text *t, struct rf_image *image)
+{
+	uint64_t width = 0, lanes = 1, count = 1;
 	unsigned depth = 0;
 	bool named = false, value = false;
 
@@ -151,7 +226,7 @@ static uint64_t declared(struct text *t)
 		else if (depth == 0 && *t->p == '=')
 			value = true;
 		else if (depth == 0 && *t->p == ',') {
-			sum = add(sum, named ? count : 0);
+			add_variable(image, named ? times(count, width * lanes) : 0);
 			count = 1;
 			named = value = false;
 		} else if (depth == 0 && !value && *t->p == '.') {
@@ -171,20 +246,18 @@ static uint64_t declared(struct text *t)
 
 			t->p++;
 			n = number(t);
-			if (__builtin_mul_overflow(count, n, &count))
-				return UINT64_MAX;
+			count = times(count, n);
 			t->p--;
 		} else if (depth == 0 && !value && is_name(*t->p)) {
 			named = true;
 		}
 	}
-	sum = add(sum, named ? count : 0);
-	return __builtin_mul_overflow(sum, width * lanes, &sum) ? UINT64_MAX : sum;
+	add_variable(image, named ? times(count, width * lanes) : 0);
 }
 
 static struct rf_image read_ptx(const char *p, uint64_t size)
 {
-	struct rf_image ret = { 0, true };
+	struct rf_image ret = { 0, 0, true };
 	struct text t = { p, p + size };
 
 	while (!at_end(&t)) {
@@ -194,7 +267,7 @@ static struct rf_image read_ptx(const char *p, uint64_t size)
 		if (*t.p == '.' && (t.p == p || !is_name(t.p[-1])) && starts(&t, ".global") &&
 		    t.end - t.p > 7 && !is_name(t.p[7]) && t.p[7] != '.') {
 			t.p += 7;
-			ret.bytes = add(ret.bytes, declared(&t));
+			declared(&t, &ret);
 			continue;
 		}
 		t.p++;
@@ -234,7 +307,7 @@ static struct rf_image read_part(const unsigned char *p, const struct part *part
 
 static struct rf_image read_fat(const unsigned char *p, uint64_t size)
 {
-	struct rf_image ret = { 0, true };
+	struct rf_image ret = { 0, 0, true };
 	struct fat fat;
 	uint64_t at;
 
@@ -254,6 +327,7 @@ static struct rf_image read_fat(const unsigned char *p, uint64_t size)
 		one = read_part(p + at + part.header, &part);
 		ret.plain = ret.plain && one.plain;
 		ret.bytes = one.bytes > ret.bytes ? one.bytes : ret.bytes;
+		ret.apart = one.apart > ret.apart ? one.apart : ret.apart;
 		at += part.header + part.size;
 	}
 	return ret;

@@ -7,6 +7,7 @@
 
 struct rf_image {
 	uint64_t bytes; /* of its variables in global memory */
+	uint64_t apart; /* the same, those of more than half a page in pages of their own */
 	bool plain; /* that is all of them: nothing in it is compressed or of a kind not known */
 };
 

@@ -200,12 +200,13 @@ static CUresult end_mipmap(uint64_t key)
 static CUresult in_heap(CUresult (*make)(const void *, uint64_t *), const struct array_call *c,
 			const CUDA_ARRAY3D_DESCRIPTOR *d, CUarray *array)
 {
-	uint64_t key = 0;
+	uint64_t key = 0, bytes = array_bytes(d, 1);
 	CUresult r = rf_heap_make(&(struct rf_making){ .make = make,
 						       .call = c,
 						       .unmake = end_array,
 						       .space = RF_SPACE_ARRAY,
-						       .bytes = array_bytes(d, 1),
+						       .bytes = bytes,
+						       .apart = bytes,
 						       .told = true },
 				  &key);
 
@@ -249,18 +250,20 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESC
 				unsigned int levels)
 {
 	struct array_call c = { .desc = desc, .levels = levels };
-	uint64_t key = 0;
+	uint64_t key = 0, bytes;
 	CUresult r;
 
 	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	bytes = array_bytes(desc, or_one(levels));
 	r = rf_heap_make(&(struct rf_making){ .make = make_mipmap,
 					      .call = &c,
 					      .unmake = end_mipmap,
 					      .space = RF_SPACE_MIPMAP,
-					      .bytes = array_bytes(desc, or_one(levels)),
+					      .bytes = bytes,
+					      .apart = bytes,
 					      .told = true },
 			 &key);
 	if (r == CUDA_SUCCESS)

@@ -68,6 +68,7 @@ static CUresult load_counted(const struct load *l, const struct rf_image *image,
 						 .unmake = unload,
 						 .space = RF_SPACE_MODULE,
 						 .bytes = image->bytes,
+						 .apart = image->apart,
 						 .told = image->plain,
 						 .once = l->n > 0 },
 			    ret);
@@ -280,7 +281,7 @@ static struct rf_library *begin_library(const struct rf_image *image)
 	struct rf_library *one = malloc(sizeof(*one));
 
 	if (one)
-		*one = (struct rf_library){ .bytes = image->bytes,
+		*one = (struct rf_library){ .bytes = image->apart,
 					    .plain = image->plain };
 	return one;
 }

@@ -38,30 +38,77 @@ static void ptx_says_what_its_variables_take(void **state)
 	assert_int_equal(plain(".version 8.0\n.global"), 0);
 }
 
-/* A cubin with the sections "", ".nv.global", ".nv.global.init" and ".nv.shared.k". */
-static size_t make_elf(unsigned char *p, uint64_t zeros, uint64_t set)
+static void large_variables_take_pages_of_their_own(void **state)
+{
+	const uint64_t mib = 1 << 20;
+	struct rf_image i = rf_image_read(".version 8.0\n.global .b8 a[1100000], b[1100000], c[1000];\n.global .b8 d[4194304];");
+
+	assert_true(i.plain);
+	assert_int_equal(i.bytes, 2 * 1100000 + 1000 + 4 * mib);
+	assert_int_equal(i.apart, 2 * 2 * mib + 1000 + 4 * mib);
+	i = rf_image_read(".version 8.0\n.global .b64 a[4611686018427387904], b;");
+	assert_int_equal(i.apart, UINT64_MAX);
+}
+
+/* A cubin with the sections "", ".nv.global", ".nv.global.init" and ".nv.shared.k", and symbols if there are any. */
+static size_t make_elf_with(unsigned char *p, uint64_t zeros, uint64_t set, const Elf64_Sym *symbols, unsigned n)
 {
 	static const char names[] = "\0.nv.global\0.nv.global.init\0.nv.shared.k\0.names";
-	Elf64_Shdr s[5] = {
+	Elf64_Shdr s[6] = {
 		{ 0 },
 		{ .sh_name = 1, .sh_type = SHT_NOBITS, .sh_size = zeros },
 		{ .sh_name = 12, .sh_type = SHT_PROGBITS, .sh_size = set },
 		{ .sh_name = 28, .sh_type = SHT_NOBITS, .sh_size = 4096 },
 		{ .sh_name = 41, .sh_type = SHT_STRTAB, .sh_size = sizeof(names) },
+		{ .sh_type = n ? SHT_SYMTAB : SHT_NULL, .sh_size = n * sizeof(*symbols) },
 	};
 	Elf64_Ehdr h = { .e_ident = ELFMAG,
 			 .e_machine = 190,
 			 .e_shentsize = sizeof(Elf64_Shdr),
-			 .e_shnum = 5,
+			 .e_shnum = 6,
 			 .e_shstrndx = 4 };
 
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_shoff = sizeof(h);
 	s[4].sh_offset = sizeof(h) + sizeof(s);
+	s[5].sh_offset = s[4].sh_offset + sizeof(names);
 	memcpy(p, &h, sizeof(h));
 	memcpy(p + sizeof(h), s, sizeof(s));
 	memcpy(p + s[4].sh_offset, names, sizeof(names));
-	return s[4].sh_offset + sizeof(names);
+	if (n)
+		memcpy(p + s[5].sh_offset, symbols, n * sizeof(*symbols));
+	return s[5].sh_offset + n * sizeof(*symbols);
+}
+
+static size_t make_elf(unsigned char *p, uint64_t zeros, uint64_t set)
+{
+	return make_elf_with(p, zeros, set, NULL, 0);
+}
+
+static void a_cubin_s_symbols_say_how_many_variables_are_large(void **state)
+{
+	const unsigned char object = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+	const Elf64_Sym symbols[] = {
+		{ .st_info = object, .st_shndx = 1, .st_size = 1100000 },
+		{ .st_info = object, .st_shndx = 1, .st_size = 1100000 },
+		{ .st_info = object, .st_shndx = 2, .st_size = 5000 },
+		{ .st_info = object, .st_shndx = 3, .st_size = 1100000 }, /* shared */
+		{ .st_info = ELF64_ST_INFO(STB_LOCAL, STT_SECTION), .st_shndx = 1, .st_size = 2200000 },
+		{ .st_info = object, .st_shndx = 700, .st_size = 1100000 },
+	};
+	unsigned char elf[2048];
+	struct rf_image i;
+
+	make_elf_with(elf, 2200000, 5000, symbols, 6);
+	i = rf_image_read(elf);
+	assert_true(i.plain);
+	assert_int_equal(i.bytes, 2205000);
+	assert_int_equal(i.apart, (4 << 20) + 5000);
+	make_elf(elf, 2200000, 5000); /* without, they may all be just too large */
+	assert_int_equal(rf_image_read(elf).apart, 2 * 2205000);
+	make_elf_with(elf, 2200000, 5000, symbols, 6);
+	memset(elf + sizeof(Elf64_Ehdr) + 5 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), 0x7f, 8);
+	assert_int_equal(rf_image_read(elf).apart, 2 * 2205000); /* nor can these be read */
 }
 
 static void a_cubin_says_it_in_its_sections(void **state)
@@ -175,6 +222,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ptx_says_what_its_variables_take),
+		cmocka_unit_test(large_variables_take_pages_of_their_own),
+		cmocka_unit_test(a_cubin_s_symbols_say_how_many_variables_are_large),
 		cmocka_unit_test(a_cubin_says_it_in_its_sections),
 		cmocka_unit_test(a_fat_binary_takes_what_its_largest_part_takes),
 		cmocka_unit_test(what_is_not_known_is_not_believed),

@@ -682,6 +682,20 @@ static void leave_pieces_beside(struct worker *w, CUcontext ctx)
 	take_the_rest();
 }
 
+/* Modules of variables that are each too large to share a page with another. */
+static void leave_large_variables(void)
+{
+	static const char variables[] = ".version 6.0\n.global .b8 a[1100000];\n.global .b8 b[1100000];\n"
+					".global .b8 c[1100000];\n";
+	CUmodule module[20];
+
+	for (int i = 0; i < 20; i++)
+		must(CU(cuModuleLoadData)(&module[i], variables), "load variables");
+	for (int i = 0; i < 20; i += 2)
+		must(CU(cuModuleUnload)(module[i]), "unload variables");
+	take_the_rest();
+}
+
 /* Modules of files too large to be read, whose variables share pages two by two. The larger of each pair is unloaded. */
 static void load_unread(CUmodule *module, unsigned bytes)
 {
@@ -886,6 +900,8 @@ int main(int argc, char **argv)
 		leave_pieces(&w, strcmp(argv[4], "modules") == 0);
 	else if (strcmp(argv[4], "beside") == 0)
 		leave_pieces_beside(&w, ctx);
+	else if (strcmp(argv[4], "variables") == 0)
+		leave_large_variables();
 	else if (strcmp(argv[4], "unread") == 0)
 		leave_unread();
 	else if (strcmp(argv[4], "buffers") == 0)
