@@ -181,15 +181,15 @@ static const struct kind {
 	CUresult (*take)(struct piece *p);
 	size_t most;
 } kinds[] = {
-	{ "cuMemAlloc up to 8 KiB", take_tiny, MOST },
-	{ "cuMemAlloc up to 1 MiB", take_small, MOST },
-	{ "cuMemAlloc up to 8 MiB", take_any, MOST / 4 },
+	{ "cuMemAlloc up to 4 KiB", take_tiny, MOST },
+	{ "cuMemAlloc up to 512 KiB", take_small, MOST },
+	{ "cuMemAlloc up to 4 MiB", take_any, MOST / 4 },
 	{ "cuMemAllocPitch", take_pitch, MOST },
-	{ "cuMemAllocManaged up to 1 MiB", take_managed, MOST / 4 },
-	{ "arrays up to 1 MiB", take_array, MOST },
-	{ "arrays up to 16 MiB", take_large_array, MOST / 4 },
-	{ "cuMemAlloc and arrays up to 1 MiB", take_plain_or_array, MOST },
-	{ "module variables up to 512 KiB", take_module, MODULES },
+	{ "cuMemAllocManaged up to 512 KiB", take_managed, MOST / 4 },
+	{ "arrays up to 256 KiB", take_array, MOST },
+	{ "arrays up to 4 MiB", take_large_array, MOST / 4 },
+	{ "cuMemAlloc up to 512 KiB and arrays", take_plain_or_array, MOST },
+	{ "module variables up to 256 KiB", take_module, MODULES },
 	{ "ten module variables of 1.1 MiB", take_ten, 20 },
 };
 
