@@ -98,8 +98,10 @@ static bool open_elf(struct elf *e)
 {
 	const Elf64_Ehdr *h = &e->head;
 
+	if (e->size < sizeof(*h))
+		return false;
 	memcpy(&e->head, e->p, sizeof(e->head));
-	if (e->size < sizeof(*h) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_CUDA_ ||
+	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_CUDA_ ||
 	    h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shoff > e->size ||
 	    h->e_shnum > (e->size - h->e_shoff) / sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum)
 		return false;
@@ -313,7 +315,7 @@ static struct rf_image read_fat(const unsigned char *p, uint64_t size)
 
 	memcpy(&fat, p, sizeof(fat));
 	at = fat.header;
-	if (size < sizeof(fat) || fat.size > size - sizeof(fat) || at < sizeof(fat))
+	if (size < sizeof(fat) || at < sizeof(fat) || at > size || fat.size > size - at)
 		return opaque;
 	for (unsigned i = 0; at + sizeof(struct part) <= fat.header + fat.size; i++) {
 		struct rf_image one;
