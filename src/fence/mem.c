@@ -197,18 +197,26 @@ static CUresult end_mipmap(uint64_t key)
 	return RF_REAL(cuMipmappedArrayDestroy)((CUmipmappedArray)(uintptr_t)key);
 }
 
-static CUresult in_heap(CUresult (*make)(const void *, uint64_t *), const struct array_call *c,
-			const CUDA_ARRAY3D_DESCRIPTOR *d, CUarray *array)
+static CUresult in_heap(enum rf_space space, CUresult (*make)(const void *, uint64_t *),
+			const struct array_call *c, const CUDA_ARRAY3D_DESCRIPTOR *d, uint64_t *ret_key)
 {
-	uint64_t key = 0, bytes = array_bytes(d, 1);
-	CUresult r = rf_heap_make(&(struct rf_making){ .make = make,
-						       .call = c,
-						       .unmake = end_array,
-						       .space = RF_SPACE_ARRAY,
-						       .bytes = bytes,
-						       .apart = bytes,
-						       .told = true },
-				  &key);
+	uint64_t bytes = array_bytes(d, or_one(c->levels));
+
+	return rf_heap_make(&(struct rf_making){ .make = make,
+						 .call = c,
+						 .unmake = space == RF_SPACE_ARRAY ? end_array : end_mipmap,
+						 .space = space,
+						 .bytes = bytes,
+						 .apart = bytes,
+						 .told = true },
+			    ret_key);
+}
+
+static CUresult make_one(CUresult (*make)(const void *, uint64_t *), const struct array_call *c,
+			 const CUDA_ARRAY3D_DESCRIPTOR *d, CUarray *array)
+{
+	uint64_t key = 0;
+	CUresult r = in_heap(RF_SPACE_ARRAY, make, c, d, &key);
 
 	if (r == CUDA_SUCCESS)
 		*array = (CUarray)(uintptr_t)key;
@@ -225,7 +233,7 @@ CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
 	d.Height = desc->Height;
 	d.Format = desc->Format;
 	d.NumChannels = desc->NumChannels;
-	return in_heap(make_flat, &(struct array_call){ .flat = desc }, &d, array);
+	return make_one(make_flat, &(struct array_call){ .flat = desc }, &d, array);
 }
 
 /* Memory for sparse and deferred arrays comes later, by a call that is refused. */
@@ -243,29 +251,21 @@ CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return in_heap(make_array, &(struct array_call){ .desc = desc }, desc, array);
+	return make_one(make_array, &(struct array_call){ .desc = desc }, desc, array);
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
 				unsigned int levels)
 {
 	struct array_call c = { .desc = desc, .levels = levels };
-	uint64_t key = 0, bytes;
+	uint64_t key = 0;
 	CUresult r;
 
 	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lends_memory(desc))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	bytes = array_bytes(desc, or_one(levels));
-	r = rf_heap_make(&(struct rf_making){ .make = make_mipmap,
-					      .call = &c,
-					      .unmake = end_mipmap,
-					      .space = RF_SPACE_MIPMAP,
-					      .bytes = bytes,
-					      .apart = bytes,
-					      .told = true },
-			 &key);
+	r = in_heap(RF_SPACE_MIPMAP, make_mipmap, &c, desc, &key);
 	if (r == CUDA_SUCCESS)
 		*array = (CUmipmappedArray)(uintptr_t)key;
 	return r;
