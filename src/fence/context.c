@@ -16,7 +16,6 @@ static bool enter(struct rf_fence *f)
 {
 	if (inside)
 		return false;
-	rf_table_move(&f->table);
 	pthread_mutex_lock(&f->context_lock);
 	inside = true;
 	return true;
@@ -26,7 +25,6 @@ static void leave(struct rf_fence *f)
 {
 	inside = false;
 	pthread_mutex_unlock(&f->context_lock);
-	rf_table_waive(&f->table);
 }
 
 /* --- which there are; all under the lock --- */

@@ -204,6 +204,7 @@ struct rf_library {
 	uint64_t apart; /* at most, in pages of its own */
 	uint8_t card;
 	bool plain; /* bytes is what its image says */
+	bool ended; /* off the books already */
 };
 
 /* Arrays, or modules, of a context; see heap.c. */
@@ -284,6 +285,10 @@ struct rf_fence {
 	pthread_mutex_t bind_lock;
 	struct rf_binding *bindings;
 	pthread_mutex_t gauge_lock; /* held while memory taken by a call is measured */
+	unsigned moves; /* atomic: calls that just now take or free memory of a card */
+	unsigned looks; /* atomic: odd while somebody looks at a card that stands still */
+	bool disturbed; /* atomic: and somebody else did not wait for the end of that */
+	int64_t look_at; /* atomic: not before, as one has just waited in vain */
 	pthread_mutex_t heap_lock;  /* comes after the table's */
 	struct rf_heap *heaps;
 	pthread_mutex_t library_lock;
@@ -455,6 +460,19 @@ uint64_t rf_gauge_taken(const struct rf_gauge *before, const struct rf_gauge *no
 bool rf_gauge_lock(struct rf_fence *f);
 void rf_gauge_unlock(struct rf_fence *f);
 
+/* Around calls that take or free memory, with their books: they wait a moment where somebody just looks at the card. */
+void rf_move_wait(struct rf_fence *f);
+static inline void rf_move_begin(struct rf_fence *f)
+{
+	__atomic_add_fetch(&f->moves, 1, __ATOMIC_SEQ_CST);
+	if (RF_RARELY(__atomic_load_n(&f->looks, __ATOMIC_SEQ_CST) & 1))
+		rf_move_wait(f);
+}
+static inline void rf_move_end(struct rf_fence *f)
+{
+	__atomic_sub_fetch(&f->moves, 1, __ATOMIC_RELEASE);
+}
+
 /* What something in a heap counts for. */
 struct rf_heap_part {
 	uint64_t ctx;
@@ -468,9 +486,10 @@ bool rf_heap_room(struct rf_fence *f, const struct rf_heap_part *p);
 /* What a piece takes at most of which only is known what it was seen to take. */
 uint64_t rf_heap_most(uint64_t took);
 /* It was made, and the card was seen to lose took; if nobody looked, at least what it takes side by side with the others. Gives
- * back what is not needed of what was reserved: took, and the whole pages of its bytes, or more. */
+ * back what is not needed of what was reserved: took, and the whole pages of its bytes, or more. False: its context is gone, and
+ * all is given back. */
 #define RF_HEAP_UNSEEN UINT64_MAX
-void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved);
+bool rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved);
 /* It is gone, and the card was seen to get back gave, or RF_HEAP_UNSEEN. */
 void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave);
 /* The same for an entry taken from the table. */
@@ -492,10 +511,8 @@ struct rf_making {
 CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key);
 /* Ends it: what is not known of the space, without the books. */
 CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key));
-/* What the card was seen to get back when the driver, which said *ret, was asked to end what p is of, or RF_HEAP_UNSEEN.
- * promised: so much room in the table is the caller's. */
-uint64_t rf_heap_gave(struct rf_fence *f, const struct rf_heap_part *p, size_t promised,
-		      CUresult (*unmake)(uint64_t key), uint64_t key, CUresult *ret);
+/* Asks the driver to end what p is of, and if it does, takes it off the books, unless p is NULL. */
+CUresult rf_heap_unmake(struct rf_fence *f, const struct rf_heap_part *p, CUresult (*unmake)(uint64_t key), uint64_t key);
 
 /* --- vmm.c --- */
 /* What memory a descriptor stands for, if it is a handle's: its card and size; size 0: it is not. */

@@ -5,6 +5,7 @@
  * can be, and never more than they would take with pages of their own: so much a neighbour that allocates or frees in just
  * that moment can spoil. */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "fence/fence.h"
@@ -16,6 +17,8 @@
 #define PATIENCE_NS 10000000	    /* for the others' calls, */
 #define LONG_PATIENCE_NS 1000000000 /* where what is taken is known by looking only */
 #define A_WHILE_NS 50000
+#define LOOK_NS 10000000  /* so long a look and what it is to see wait for each other: a thread may be put off for that */
+#define AFTER_NS 10000000 /* and after it was in vain there is none for so long */
 
 /* --- what the card has free --- */
 
@@ -76,39 +79,96 @@ void rf_gauge_unlock(struct rf_fence *f)
 
 /* --- a call while nothing else comes or goes --- */
 
+static bool looks(const struct rf_fence *f, unsigned look)
+{
+	return (look & 1) && !__atomic_load_n(&f->disturbed, __ATOMIC_RELAXED);
+}
+
+static void wait_for_look(struct rf_fence *f)
+{
+	unsigned look = __atomic_load_n(&f->looks, __ATOMIC_SEQ_CST), now = look;
+	int64_t end = rf_clock_ns() + LOOK_NS;
+
+	for (; now == look && looks(f, look); now = __atomic_load_n(&f->looks, __ATOMIC_SEQ_CST)) {
+		if (rf_clock_ns() > end)
+			__atomic_store_n(&f->disturbed, true, __ATOMIC_RELAXED);
+		sched_yield();
+	}
+}
+
+RF_RARE void rf_move_wait(struct rf_fence *f)
+{
+	do {
+		__atomic_sub_fetch(&f->moves, 1, __ATOMIC_SEQ_CST);
+		wait_for_look(f);
+		__atomic_add_fetch(&f->moves, 1, __ATOMIC_SEQ_CST);
+	} while (looks(f, __atomic_load_n(&f->looks, __ATOMIC_SEQ_CST)));
+}
+
 struct still {
 	struct rf_fence *fence;
 	unsigned card;
-	size_t promised; /* the caller's own */
-	bool brief;	 /* so that others may be asked to wait for it */
-	bool begun, good;
+	bool open; /* others wait */
+	bool good;
 	struct rf_gauge before, after;
 };
 
-static void still_begin(struct still *s)
+static bool nothing_moves(struct rf_fence *f)
 {
-	s->begun = !s->brief || gauge_lock(s->fence, PATIENCE_NS);
-	if (!s->begun)
+	return __atomic_load_n(&f->moves, __ATOMIC_SEQ_CST) == 0;
+}
+
+static void next_look(struct rf_fence *f)
+{
+	__atomic_add_fetch(&f->looks, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Until still_close others wait, for a moment. False: they do not, and the call is a move like theirs. */
+static bool still_open(struct still *s)
+{
+	struct rf_fence *f = s->fence;
+	int64_t now = rf_clock_ns(), end = now + LOOK_NS;
+
+	if (now < __atomic_load_n(&f->look_at, __ATOMIC_RELAXED) || !gauge_lock(f, PATIENCE_NS))
+		return false;
+	__atomic_store_n(&f->disturbed, false, __ATOMIC_RELAXED);
+	next_look(f);
+	while (!nothing_moves(f) && now < end) {
+		sched_yield();
+		now = rf_clock_ns();
+	}
+	s->open = nothing_moves(f);
+	if (s->open)
+		return true;
+	__atomic_store_n(&f->look_at, now + AFTER_NS, __ATOMIC_RELAXED);
+	next_look(f);
+	rf_gauge_unlock(f);
+	return false;
+}
+
+static void still_close(struct still *s)
+{
+	if (!s->open)
 		return;
-	s->good = s->brief ? rf_table_still(&s->fence->table, s->promised)
-			   : rf_table_is_still(&s->fence->table, s->promised);
+	next_look(s->fence);
+	rf_gauge_unlock(s->fence);
+}
+
+static void still_before(struct still *s)
+{
+	s->good = s->open || nothing_moves(s->fence);
 	s->before.held = held(s->fence, s->card);
 	s->before.free = free_now();
 }
 
-/* False: it was not still, or nobody knows. */
-static bool still_end(struct still *s)
+/* False: it was not still. */
+static bool still_after(struct still *s)
 {
-	if (!s->begun)
-		return false;
 	s->after.free = free_now();
-	if (!rf_table_is_still(&s->fence->table, s->promised))
-		s->good = false;
-	if (s->brief) {
-		s->good = rf_table_go_on(&s->fence->table) && s->good;
-		rf_gauge_unlock(s->fence);
-	}
 	s->after.held = held(s->fence, s->card);
+	/* Those who come meanwhile are moves for the moment before they wait. */
+	if (s->open ? __atomic_load_n(&s->fence->disturbed, __ATOMIC_RELAXED) : !nothing_moves(s->fence))
+		s->good = false;
 	return s->good && s->after.held == s->before.held && s->before.free != 0 && s->after.free != 0;
 }
 
@@ -148,14 +208,40 @@ bool rf_heap_room(struct rf_fence *f, const struct rf_heap_part *p)
 
 /* An array that is larger than a page starts with one, and no array crosses the border of two: of those whose rest is more
  * than half of a page there is one in each. A module may be many small pieces. */
-static void count(struct rf_heap *h, const struct rf_heap_part *p, int64_t sign)
+static uint64_t own_pages(const struct rf_heap_part *p)
 {
-	uint64_t whole = p->kind == RF_HEAP_ARRAYS ? p->bytes / RF_PAGE * RF_PAGE : 0, rest = p->bytes - whole;
+	return p->kind == RF_HEAP_ARRAYS ? p->bytes / RF_PAGE * RF_PAGE : 0;
+}
 
-	h->whole += whole * (uint64_t)sign;
-	h->rest += rest * (uint64_t)sign;
-	h->bulky += p->kind == RF_HEAP_ARRAYS && rest > RF_PAGE / 2 ? (uint64_t)sign : 0;
-	h->apart += p->apart * (uint64_t)sign;
+static uint64_t is_bulky(const struct rf_heap_part *p, uint64_t rest)
+{
+	return p->kind == RF_HEAP_ARRAYS && rest > RF_PAGE / 2;
+}
+
+static void count_in(struct rf_heap *h, const struct rf_heap_part *p)
+{
+	uint64_t whole = own_pages(p), rest = p->bytes - whole;
+
+	h->whole += whole;
+	h->rest += rest;
+	h->bulky += is_bulky(p, rest);
+	h->apart += p->apart;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* Never below nothing: the piece may be of an older context of that name. */
+static void count_out(struct rf_heap *h, const struct rf_heap_part *p)
+{
+	uint64_t whole = own_pages(p), rest = p->bytes - whole;
+
+	h->whole = minus(h->whole, whole);
+	h->rest = minus(h->rest, rest);
+	h->bulky = minus(h->bulky, is_bulky(p, rest));
+	h->apart = minus(h->apart, p->apart);
 }
 
 static uint64_t at_least(const struct rf_heap *h)
@@ -168,46 +254,48 @@ static uint64_t at_least(const struct rf_heap *h)
 static void recount(struct rf_heap *h, uint64_t seen)
 {
 	h->seen = seen < h->apart ? seen : h->apart;
-	h->charged = clamp(seen, at_least(h), h->apart);
+	h->charged = seen > at_least(h) ? seen : at_least(h);
+	h->charged = h->charged < h->apart ? h->charged : h->apart;
 }
 
-void rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved)
+bool rf_heap_add(struct rf_fence *f, const struct rf_heap_part *p, uint64_t took, uint64_t reserved)
 {
 	uint64_t before = 0, after = 0;
 	struct rf_heap *h;
 
 	pthread_mutex_lock(&f->heap_lock);
 	h = find(f, p);
-	if (h) { /* else its context is gone meanwhile */
+	if (h) {
 		before = h->charged;
-		count(h, p, 1);
+		count_in(h, p);
 		recount(h, took == RF_HEAP_UNSEEN ? clamp(h->seen, at_least(h), UINT64_MAX) : h->seen + took);
 		after = h->charged;
 	}
 	pthread_mutex_unlock(&f->heap_lock);
-	rf_release(f, p->card, reserved - (after - before));
+	rf_release(f, p->card, minus(reserved, minus(after, before)));
+	return h != NULL;
 }
 
 /* Pages that an array had to itself are gone with it in any case. */
 void rf_heap_leave(struct rf_fence *f, const struct rf_heap_part *p, uint64_t gave)
 {
-	uint64_t own = p->kind == RF_HEAP_ARRAYS ? p->bytes / RF_PAGE * RF_PAGE : 0, less = 0;
+	uint64_t before = 0, after = 0;
 	struct rf_heap *h;
 
 	if (gave == RF_HEAP_UNSEEN)
-		gave = own;
+		gave = own_pages(p);
 	if (gave > p->apart)
 		gave = p->apart;
 	pthread_mutex_lock(&f->heap_lock);
 	h = find(f, p);
 	if (h) {
-		less = h->charged;
-		count(h, p, -1);
-		recount(h, h->seen > gave ? h->seen - gave : 0);
-		less -= h->charged;
+		before = h->charged;
+		count_out(h, p);
+		recount(h, minus(h->seen, gave));
+		after = h->charged;
 	}
 	pthread_mutex_unlock(&f->heap_lock);
-	rf_release(f, p->card, less);
+	rf_release(f, p->card, minus(before, after));
 }
 
 void rf_heap_context_gone(struct rf_fence *f, CUcontext ctx)
@@ -249,18 +337,15 @@ uint64_t rf_heap_most(uint64_t took)
 	return rf_whole_pages(took) + 2 * RF_PAGE;
 }
 
-static CUresult make_still(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_key,
-			   uint64_t *ret_took)
+/* What is seen of a call that takes no more than whole, or whole. */
+static CUresult make_told(struct still *s, const struct rf_making *m, uint64_t *ret_key, uint64_t *ret_took)
 {
-	struct still s = {
-		.fence = f, .card = card, .promised = 1, .brief = m->space != RF_SPACE_MODULE
-	};
 	uint64_t whole = rf_whole_pages(m->apart);
 	CUresult r;
 
-	still_begin(&s);
+	still_before(s);
 	r = m->make(m->call, ret_key);
-	*ret_took = still_end(&s) ? rf_gauge_taken(&s.before, &s.after) : whole;
+	*ret_took = still_after(s) ? rf_gauge_taken(&s->before, &s->after) : whole;
 	if (*ret_took > whole)
 		*ret_took = whole;
 	return r;
@@ -301,21 +386,20 @@ static CUresult make_rounds(struct rf_fence *f, unsigned card, const struct rf_m
 	return CUDA_SUCCESS;
 }
 
-static CUresult make(struct rf_fence *f, unsigned card, const struct rf_making *m, uint64_t *ret_key,
-		     uint64_t *ret_took)
+static CUresult make(struct still *s, const struct rf_making *m, uint64_t *ret_key, uint64_t *ret_took)
 {
 	bool locked;
 	CUresult r;
 
 	*ret_took = 0;
-	if (!is_measured(f, card))
+	if (!is_measured(s->fence, s->card))
 		return m->make(m->call, ret_key);
 	if (m->told)
-		return make_still(f, card, m, ret_key, ret_took);
-	locked = rf_gauge_lock(f);
-	r = make_rounds(f, card, m, ret_key, ret_took);
+		return make_told(s, m, ret_key, ret_took);
+	locked = rf_gauge_lock(s->fence);
+	r = make_rounds(s->fence, s->card, m, ret_key, ret_took);
 	if (locked)
-		rf_gauge_unlock(f);
+		rf_gauge_unlock(s->fence);
 	return r;
 }
 
@@ -351,12 +435,14 @@ static CUresult enter(struct rf_charge *c, const struct rf_making *m, uint64_t k
 		m->unmake(key);
 		return rf_charge_undo(c, r);
 	}
-	rf_heap_add(c->fence, &part, took, c->bytes);
-	rf_charge_enter(c->fence, &e);
+	if (rf_heap_add(c->fence, &part, took, c->bytes))
+		rf_charge_enter(c->fence, &e);
+	else /* its context has gone meanwhile, and it with that */
+		rf_table_waive(&c->fence->table);
 	return CUDA_SUCCESS;
 }
 
-CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key)
+static CUresult make_and_enter(struct still *s, const struct rf_making *m, uint64_t *ret_key)
 {
 	struct rf_charge c;
 	uint64_t took = 0;
@@ -364,8 +450,32 @@ CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = make(c.fence, c.card, m, ret_key, &took);
+	r = make(s, m, ret_key, &took);
 	return r == CUDA_SUCCESS ? enter(&c, m, *ret_key, took) : rf_charge_undo(&c, r);
+}
+
+/* A module may take as long to load as a compiler does: others do not wait for that, and do not count as in its way
+ * either. */
+CUresult rf_heap_make(const struct rf_making *m, uint64_t *ret_key)
+{
+	struct still s = { .fence = rf_join() };
+	bool moves = false;
+	CUresult r;
+
+	if (!s.fence)
+		return CUDA_ERROR_NOT_PERMITTED;
+	r = rf_current_card(s.fence, &s.card);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (m->space != RF_SPACE_MODULE)
+		moves = !is_measured(s.fence, s.card) || !still_open(&s);
+	if (moves)
+		rf_move_begin(s.fence);
+	r = make_and_enter(&s, m, ret_key);
+	if (moves)
+		rf_move_end(s.fence);
+	still_close(&s);
+	return r;
 }
 
 /* --- ending --- */
@@ -386,25 +496,53 @@ static bool enter_context(uint64_t ctx, bool *ret_pushed)
 	return !*ret_pushed || RF_REAL(cuCtxPushCurrent_v2)((CUcontext)(uintptr_t)ctx) == CUDA_SUCCESS;
 }
 
-uint64_t rf_heap_gave(struct rf_fence *f, const struct rf_heap_part *p, size_t promised,
-		      CUresult (*unmake)(uint64_t key), uint64_t key, CUresult *ret)
+static CUresult unmake_seen(struct still *s, const struct rf_heap_part *p, CUresult (*unmake)(uint64_t key), uint64_t key)
 {
-	struct still s = { .fence = f, .card = p->card, .promised = promised, .brief = true };
-	bool pushed = false, good;
-	CUcontext popped;
+	uint64_t gave = RF_HEAP_UNSEEN;
+	CUresult r;
 
-	if (!is_measured(f, p->card) || !enter_context(p->ctx, &pushed)) {
-		*ret = unmake(key);
-		return RF_HEAP_UNSEEN;
+	still_before(s);
+	r = unmake(key);
+	if (still_after(s))
+		gave = minus(s->after.free, s->before.free);
+	if (r == CUDA_SUCCESS)
+		rf_heap_leave(s->fence, p, gave);
+	return r;
+}
+
+static CUresult unmake_unseen(struct rf_fence *f, const struct rf_heap_part *p, CUresult (*unmake)(uint64_t key),
+			      uint64_t key)
+{
+	CUresult r;
+
+	rf_move_begin(f);
+	r = unmake(key);
+	if (r == CUDA_SUCCESS && p)
+		rf_heap_leave(f, p, RF_HEAP_UNSEEN);
+	rf_move_end(f);
+	return r;
+}
+
+CUresult rf_heap_unmake(struct rf_fence *f, const struct rf_heap_part *p, CUresult (*unmake)(uint64_t key), uint64_t key)
+{
+	struct still s = { .fence = f, .card = p ? p->card : 0 };
+	bool pushed = false;
+	CUcontext popped;
+	CUresult r;
+
+	if (!p || !is_measured(f, p->card) || !still_open(&s))
+		return unmake_unseen(f, p, unmake, key);
+	if (enter_context(p->ctx, &pushed)) {
+		r = unmake_seen(&s, p, unmake, key);
+		if (pushed)
+			RF_REAL(cuCtxPopCurrent_v2)(&popped);
+	} else {
+		r = unmake(key);
+		if (r == CUDA_SUCCESS)
+			rf_heap_leave(f, p, RF_HEAP_UNSEEN);
 	}
-	still_begin(&s);
-	*ret = unmake(key);
-	good = still_end(&s);
-	if (pushed)
-		RF_REAL(cuCtxPopCurrent_v2)(&popped);
-	if (!good)
-		return RF_HEAP_UNSEEN;
-	return s.after.free > s.before.free ? s.after.free - s.before.free : 0;
+	still_close(&s);
+	return r;
 }
 
 CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint64_t key))
@@ -412,20 +550,17 @@ CUresult rf_heap_end(enum rf_space space, uint64_t key, CUresult (*unmake)(uint6
 	struct rf_fence *f = rf_join();
 	struct rf_heap_part part;
 	struct rf_entry e;
-	uint64_t gave;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!rf_table_take(&f->table, space, key, &e))
-		return unmake(key);
+		return rf_heap_unmake(f, NULL, unmake, key);
 	part = part_of(&e);
-	gave = rf_heap_gave(f, &part, 1, unmake, key, &r);
-	if (r != CUDA_SUCCESS) {
+	r = rf_heap_unmake(f, &part, unmake, key);
+	if (r == CUDA_SUCCESS)
+		rf_table_waive(&f->table);
+	else
 		rf_table_put(&f->table, &e);
-		return r;
-	}
-	rf_heap_leave(f, &part, gave);
-	rf_table_waive(&f->table);
 	return r;
 }

@@ -57,6 +57,7 @@ struct elf {
 	uint64_t size;
 	Elf64_Ehdr head;
 	Elf64_Shdr names;
+	uint64_t symbols; /* looked at so far */
 };
 
 static Elf64_Shdr section(const struct elf *e, unsigned i)
@@ -74,11 +75,12 @@ static bool holds_variables(const struct elf *e, const Elf64_Shdr *s)
 }
 
 /* How much more than their sections the variables take. False: the symbols do not say. */
-static bool add_symbols(const struct elf *e, const Elf64_Shdr *s, struct rf_image *image)
+static bool add_symbols(struct elf *e, const Elf64_Shdr *s, struct rf_image *image)
 {
 	uint64_t n = s->sh_size / sizeof(Elf64_Sym);
 
-	if (s->sh_offset > e->size || s->sh_size > e->size - s->sh_offset || n > SYMBOLS_MOST)
+	e->symbols = add(e->symbols, n);
+	if (s->sh_offset > e->size || s->sh_size > e->size - s->sh_offset || e->symbols > SYMBOLS_MOST)
 		return false;
 	for (uint64_t i = 0; i < n; i++) {
 		Elf64_Sym symbol;

@@ -212,12 +212,13 @@ static int hold_cancel(void)
 
 static ssize_t read_start(const char *path, char *text, size_t room)
 {
-	int cancel = hold_cancel(), fd = open(path, O_RDONLY | O_CLOEXEC);
+	int saved = errno, cancel = hold_cancel(), fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, room);
 
 	if (fd >= 0)
 		close(fd);
 	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
 	return n;
 }
 
@@ -247,7 +248,7 @@ static bool read_stat(pid_t pid, struct stat_line *ret)
 static bool maps_ledger(const struct rf_ledger_place *p, pid_t pid)
 {
 	char path[32], text[512], file[64];
-	int cancel = hold_cancel();
+	int saved = errno, cancel = hold_cancel();
 	bool found = false;
 	FILE *maps;
 
@@ -259,6 +260,7 @@ static bool maps_ledger(const struct rf_ledger_place *p, pid_t pid)
 	if (maps)
 		fclose(maps);
 	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
 	return found;
 }
 

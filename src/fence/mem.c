@@ -62,14 +62,11 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 	return r;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr dptr)
+static CUresult let_go(struct rf_fence *f, CUdeviceptr dptr)
 {
-	struct rf_fence *f = rf_join();
 	struct rf_entry e;
 	CUresult r;
 
-	if (!f)
-		return CUDA_ERROR_NOT_PERMITTED;
 	if (rf_table_take(&f->table, RF_SPACE_POINTER, dptr, &e)) {
 		rf_loan_before_free(f, &e);
 		r = rf_charge_drop(f, &e, RF_REAL(cuMemFree_v2)(dptr));
@@ -83,6 +80,19 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 		r = RF_REAL(cuMemFree_v2)(dptr);
 	if (r == CUDA_SUCCESS)
 		rf_pool_freed(f);
+	return r;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct rf_fence *f = rf_join();
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	rf_move_begin(f);
+	r = let_go(f, dptr);
+	rf_move_end(f);
 	return r;
 }
 

@@ -160,15 +160,14 @@ static struct rf_heap_part part_of(const struct rf_library *one)
 				      .apart = one->apart };
 }
 
-/* gave: what the card was seen to get back, if there is one that is charged; or RF_HEAP_UNSEEN. */
-static void end_all(struct rf_fence *f, struct rf_library *list, uint64_t gave)
+static void end_all(struct rf_fence *f, struct rf_library *list)
 {
 	while (list) {
 		struct rf_library *next = list->next;
 		struct rf_heap_part part = part_of(list);
 
-		if (list->ctx)
-			rf_heap_leave(f, &part, gave);
+		if (list->ctx && !list->ended)
+			rf_heap_leave(f, &part, RF_HEAP_UNSEEN);
 		free(list);
 		list = next;
 	}
@@ -176,7 +175,7 @@ static void end_all(struct rf_fence *f, struct rf_library *list, uint64_t gave)
 
 void rf_module_context_gone(struct rf_fence *f, CUcontext ctx)
 {
-	end_all(f, pull(f, NULL, ctx), RF_HEAP_UNSEEN);
+	end_all(f, pull(f, NULL, ctx));
 }
 
 /* What is known of the library, and whether it is charged for the context already. */
@@ -205,25 +204,25 @@ static bool known(struct rf_fence *f, CUlibrary lib, CUcontext ctx, struct rf_li
 static CUresult charge_library(struct rf_fence *f, CUlibrary lib, CUcontext ctx, unsigned card,
 			       uint64_t bytes, uint64_t took)
 {
-	uint64_t apart = took == RF_HEAP_UNSEEN ? rf_whole_pages(bytes) : rf_heap_most(took);
+	bool seen = took != RF_HEAP_UNSEEN;
+	uint64_t apart = seen ? rf_heap_most(took) : rf_whole_pages(bytes), reserve = seen ? took : apart;
 	struct rf_library *one = malloc(sizeof(*one));
 	struct rf_heap_part part;
-	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult r;
 
 	if (!one)
-		return r;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	*one = (struct rf_library){
 		.lib = lib, .ctx = ctx, .bytes = bytes, .apart = apart, .card = (uint8_t)card
 	};
 	part = part_of(one);
-	if (rf_heap_room(f, &part))
-		r = rf_reserve_or_squeeze(f, card, took == RF_HEAP_UNSEEN ? apart : took);
-	if (r == CUDA_SUCCESS) {
-		rf_heap_add(f, &part, took, took == RF_HEAP_UNSEEN ? apart : took);
+	r = rf_heap_room(f, &part) ? rf_reserve_or_squeeze(f, card, reserve) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (r != CUDA_SUCCESS && seen) /* the card has lost it already, until the library is unloaded */
+		rf_book(f, card, reserve);
+	if ((r == CUDA_SUCCESS || seen) && rf_heap_add(f, &part, took, reserve))
 		push(f, one);
-	} else {
+	else
 		free(one);
-	}
 	return r;
 }
 
@@ -301,7 +300,7 @@ static CUresult end_library(struct rf_fence *f, struct rf_library *one, CUlibrar
 	if (r == CUDA_SUCCESS)
 		return r;
 	RF_REAL(cuLibraryUnload)(lib);
-	end_all(f, pull(f, lib, NULL), RF_HEAP_UNSEEN);
+	end_all(f, pull(f, lib, NULL));
 	return r;
 }
 
@@ -356,37 +355,38 @@ static CUresult unload_library(uint64_t key)
 	return RF_REAL(cuLibraryUnload)((CUlibrary)(uintptr_t)key);
 }
 
-/* What it gave back is known if it was in use in one context. */
-static bool in_one(const struct rf_library *list, struct rf_heap_part *ret)
+/* What it gives back is known if it is in use in one context. */
+static struct rf_library *only_one(struct rf_library *list)
 {
-	unsigned n = 0;
+	struct rf_library *found = NULL;
 
 	for (; list; list = list->next) {
-		if (!list->ctx)
-			continue;
-		*ret = part_of(list);
-		n++;
+		if (list->ctx && found)
+			return NULL;
+		if (list->ctx)
+			found = list;
 	}
-	return n == 1;
+	return found;
 }
 
 CUresult cuLibraryUnload(CUlibrary lib)
 {
 	struct rf_fence *f = rf_join();
-	struct rf_library *list;
-	uint64_t gave = RF_HEAP_UNSEEN;
+	struct rf_library *list, *one;
 	struct rf_heap_part part;
 	CUresult r;
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
 	list = lib ? pull(f, lib, NULL) : NULL;
-	if (in_one(list, &part))
-		gave = rf_heap_gave(f, &part, 0, unload_library, (uintptr_t)lib, &r);
-	else
-		r = RF_REAL(cuLibraryUnload)(lib);
+	one = only_one(list);
+	if (one)
+		part = part_of(one);
+	r = rf_heap_unmake(f, one ? &part : NULL, unload_library, (uintptr_t)lib);
 	if (r == CUDA_SUCCESS) {
-		end_all(f, list, gave);
+		if (one)
+			one->ended = true;
+		end_all(f, list);
 		return r;
 	}
 	while (list) {

@@ -66,11 +66,18 @@ static CUresult begin_paged(struct rf_charge *c, uint64_t bytes)
 
 CUresult rf_plain_begin(struct rf_charge *c, uint64_t bytes)
 {
+	struct rf_fence *f = rf_join();
 	bool paged = bytes % PAGE != 0;
-	CUresult r = paged ? begin_paged(c, rf_whole_pages(bytes)) : rf_charge_begin(c, bytes);
+	CUresult r;
 
+	if (!f)
+		return CUDA_ERROR_NOT_PERMITTED;
+	rf_move_begin(f);
+	r = paged ? begin_paged(c, rf_whole_pages(bytes)) : rf_charge_begin(c, bytes);
 	if (r == CUDA_SUCCESS)
 		c->paged = paged;
+	else
+		rf_move_end(f);
 	return r;
 }
 
@@ -89,6 +96,7 @@ CUresult rf_plain_undo(struct rf_charge *c, uint32_t cards, CUresult r)
 		rf_table_waive(&c->fence->table);
 		page_is_settled(c->fence);
 	}
+	rf_move_end(c->fence);
 	return r;
 }
 
@@ -183,6 +191,7 @@ static CUresult keep(struct rf_charge *c, struct rf_entry *e)
 		join_page(c, e, last_page(e));
 	if (c->paged)
 		page_is_settled(c->fence);
+	rf_move_end(c->fence);
 	return CUDA_SUCCESS;
 }
 

@@ -1,11 +1,6 @@
 #include "fence/table.h"
 
-#include <sched.h>
 #include <stdlib.h>
-
-#include "fence/clock.h"
-
-#define LOOK_NS 2000000 /* so long others wait for a look at the card */
 
 static size_t home_of(size_t cap, unsigned space, uint64_t key)
 {
@@ -87,85 +82,11 @@ static bool grow(struct rf_table *t)
 	return true;
 }
 
-static bool looks(const struct rf_table *t)
-{
-	return __atomic_load_n(&t->still, __ATOMIC_ACQUIRE) &&
-	       !__atomic_load_n(&t->disturbed, __ATOMIC_RELAXED);
-}
-
-static void wait_for_look(struct rf_table *t)
-{
-	int64_t end = rf_clock_ns() + LOOK_NS;
-
-	while (looks(t)) {
-		if (rf_clock_ns() > end)
-			__atomic_store_n(&t->disturbed, true, __ATOMIC_RELAXED);
-		sched_yield();
-	}
-}
-
-/* Takes the lock to promise something. */
-static void lock_to_move(struct rf_table *t)
-{
-	rf_table_lock(t);
-	while (__builtin_expect(looks(t), 0)) {
-		rf_table_unlock(t);
-		wait_for_look(t);
-		rf_table_lock(t);
-	}
-}
-
-void rf_table_move(struct rf_table *t)
-{
-	lock_to_move(t);
-	t->promised++;
-	rf_table_unlock(t);
-}
-
-bool rf_table_is_still(struct rf_table *t, size_t own)
-{
-	bool still;
-
-	rf_table_lock(t);
-	still = t->promised <= own;
-	rf_table_unlock(t);
-	return still;
-}
-
-bool rf_table_still(struct rf_table *t, size_t own)
-{
-	int64_t end = rf_clock_ns() + LOOK_NS;
-
-	rf_table_lock(t);
-	__atomic_store_n(&t->disturbed, false, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->still, true, __ATOMIC_RELAXED);
-	rf_table_unlock(t);
-	while (!rf_table_is_still(t, own)) {
-		if (rf_clock_ns() > end)
-			__atomic_store_n(&t->disturbed, true, __ATOMIC_RELAXED);
-		if (!looks(t))
-			return false;
-		sched_yield();
-	}
-	return true;
-}
-
-bool rf_table_go_on(struct rf_table *t)
-{
-	bool good;
-
-	rf_table_lock(t);
-	good = !__atomic_load_n(&t->disturbed, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->still, false, __ATOMIC_RELEASE);
-	rf_table_unlock(t);
-	return good;
-}
-
 bool rf_table_room(struct rf_table *t)
 {
 	bool ok = true;
 
-	lock_to_move(t);
+	rf_table_lock(t);
 	/* Two thirds full at most, so that a probe stays short and always meets an empty slot. */
 	if ((t->n + t->promised + 1) * 3 > t->cap * 2)
 		ok = grow(t);
@@ -273,7 +194,7 @@ bool rf_table_take(struct rf_table *t, enum rf_space space, uint64_t key, struct
 {
 	struct rf_entry *e;
 
-	lock_to_move(t);
+	rf_table_lock(t);
 	e = rf_table_find(t, space, key);
 	if (e)
 		rf_table_take_found(t, e, ret);

@@ -48,8 +48,6 @@ struct rf_table {
 	size_t cap; /* a power of two, or 0 */
 	size_t n;
 	size_t promised; /* room taken by rf_table_room and not yet used */
-	bool still;	/* atomic: somebody looks at the card */
-	bool disturbed; /* atomic: and somebody else did not wait */
 	uint32_t hint[RF_TABLE_HINTS]; /* atomic: how many pointers there are of such a hash */
 };
 
@@ -57,15 +55,6 @@ struct rf_table {
  * success is followed by exactly one rf_table_put or rf_table_waive. */
 bool rf_table_room(struct rf_table *t);
 void rf_table_waive(struct rf_table *t);
-/* Something comes or goes that has no entry of its own: waived when it has. */
-void rf_table_move(struct rf_table *t);
-/* Whether nothing comes or goes but the caller's own. */
-bool rf_table_is_still(struct rf_table *t, size_t own);
-/* For a look at the card meanwhile. Whoever wants to take or promise something from now on waits a while, or goes on and is
- * noticed. False: something else took too long to end. */
-bool rf_table_still(struct rf_table *t, size_t own);
-/* The look is over. False: somebody did not wait. */
-bool rf_table_go_on(struct rf_table *t);
 /* Replaces what has the same space and key. */
 void rf_table_put(struct rf_table *t, const struct rf_entry *e);
 /* The same, and hands out what was replaced: then true. */

@@ -491,11 +491,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (!f)
 		return CUDA_ERROR_NOT_PERMITTED;
-	rf_table_move(&f->table);
+	rf_move_begin(f);
 	r = RF_REAL(cuMemRelease)(handle);
 	if (r == CUDA_SUCCESS)
 		count(f, handle, -1, 0);
-	rf_table_waive(&f->table);
+	rf_move_end(f);
 	return r;
 }
 
@@ -597,6 +597,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!take_mappings(&f->table, ptr, size, &m))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	rf_move_begin(f);
 	r = RF_REAL(cuMemUnmap)(ptr, size);
 	for (size_t i = 0; i < m.n; i++) {
 		if (r != CUDA_SUCCESS) {
@@ -606,6 +607,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 		rf_table_waive(&f->table);
 		count(f, m.all[i].owner, 0, -1);
 	}
+	rf_move_end(f);
 	if (m.all != m.few)
 		free(m.all);
 	return r;
