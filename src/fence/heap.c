@@ -133,11 +133,10 @@ static bool still_open(struct still *s)
 		return false;
 	__atomic_store_n(&f->disturbed, false, __ATOMIC_RELAXED);
 	next_look(f);
-	while (!nothing_moves(f) && now < end) {
+	while (!(s->open = nothing_moves(f)) && now < end) {
 		sched_yield();
 		now = rf_clock_ns();
 	}
-	s->open = nothing_moves(f);
 	if (s->open)
 		return true;
 	__atomic_store_n(&f->look_at, now + AFTER_NS, __ATOMIC_RELAXED);
