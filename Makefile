@@ -13,7 +13,7 @@ endif
 .PHONY: all up fence test properties e2e image fuzz lint format install clean help deps-build
 
 all: deps-build  ## build everything into build/
-	@test -f $(BUILD)/build.ninja || echo "Building in $(BUILD)/ (half a minute)"
+	@test -f $(BUILD)/build.ninja || echo "Building in $(BUILD)/ (a minute or two)"
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) $(MESON_FLAGS) >$(BUILD).log 2>&1 || \
 		{ cat $(BUILD).log; rm -rf $(BUILD) $(BUILD).log; exit 1; }
 	@ninja -C $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
